@@ -1,0 +1,1 @@
+//! Files, time and threads behind traits.

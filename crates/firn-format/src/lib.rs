@@ -1,0 +1,13 @@
+//! Pure codecs: every on-disk format of RocksDB as functions of bytes.
+//!
+//! One module per format. Bytes flow in, meaning flows out, and back. Nothing here opens a file, starts a thread, reads a
+//! clock or trusts a length field: every decoder checks what it reads and answers damaged input with
+//! [`Error::corruption`](firn_error::Error::corruption), never with a panic or an allocation the input asked for.
+
+#![forbid(unsafe_code)]
+
+pub mod comparator;
+pub mod iterator;
+pub mod key;
+
+pub use firn_error::{Error, Result};

@@ -1,0 +1,1 @@
+//! Firn: an embeddable, persistent, ordered key-value store.
