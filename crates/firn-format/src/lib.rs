@@ -9,5 +9,6 @@
 pub mod comparator;
 pub mod iterator;
 pub mod key;
+pub mod varint;
 
 pub use firn_error::{Error, Result};
