@@ -1,1 +1,8 @@
-//! Shared parts of the command-line tools.
+//! `db_bench`, `ldb` and `sst_dump` for Firn: the same flags and the same output lines as RocksDB's tools, so that
+//! existing scripts run unchanged.
+//!
+//! Each tool is a module here; the binaries only hand over their arguments. Floors: tools use `firndb`, `firn-table`
+//! and `firn-format`; they hold no engine logic.
+
+pub mod db_bench;
+pub mod flags;
