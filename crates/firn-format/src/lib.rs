@@ -6,7 +6,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod checksum;
 pub mod comparator;
+pub mod hash;
 pub mod iterator;
 pub mod key;
 pub mod varint;
