@@ -6,8 +6,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod block;
 pub mod checksum;
 pub mod comparator;
+pub mod data_block_hash;
 pub mod hash;
 pub mod iterator;
 pub mod key;

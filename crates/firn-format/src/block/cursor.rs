@@ -1,0 +1,367 @@
+//! Walking the entries of a block in both directions.
+//!
+//! A [`BlockCursor`] holds a position and the key there, but not the block, so that its owner may keep the block in
+//! whatever way pins it; every move takes the [`BlockView`]. [`BlockIter`] is the two together, for blocks that are
+//! simply borrowed.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use firn_error::Result;
+
+use super::{BlockView, EntryHeader, bad_entry};
+
+/// A position in a block. All moves must be given the same block until the next [`reset`](Self::reset).
+///
+/// Moves return whether the cursor stands on an entry afterwards. After an error it does not.
+#[derive(Clone, Debug, Default)]
+pub struct BlockCursor {
+    valid: bool,
+    key: Vec<u8>,
+    value_start: usize,
+    value_end: usize,
+    entry_start: usize,
+    next_entry: usize,
+    /// Index of the next restart point; kept only for blocks with separated values.
+    next_restart: u32,
+    /// Entries of the restart interval before the current one, oldest first; filled by `prev`.
+    behind: Vec<Behind>,
+    behind_keys: Vec<u8>,
+}
+
+#[derive(Clone, Debug)]
+struct Behind {
+    entry_start: usize,
+    next_entry: usize,
+    key: Range<usize>,
+    value: Range<usize>,
+}
+
+impl BlockCursor {
+    /// A cursor that stands nowhere.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Leaves the block; buffers are kept.
+    pub fn reset(&mut self) {
+        self.valid = false;
+        self.behind.clear();
+    }
+
+    /// Whether the cursor stands on an entry.
+    #[inline]
+    pub fn valid(&self) -> bool {
+        self.valid
+    }
+
+    /// The key; empty while not valid.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// Where the value lies in the payload.
+    #[inline]
+    pub fn value_range(&self) -> Range<usize> {
+        self.value_start..self.value_end
+    }
+
+    /// The value in `block`, which must be the block of the last move.
+    #[inline]
+    pub fn value<'a>(&self, block: BlockView<'a>) -> &'a [u8] {
+        block.payload.get(self.value_start..self.value_end).unwrap_or_default()
+    }
+
+    /// Where the entry starts in the payload.
+    #[inline]
+    pub fn entry_start(&self) -> usize {
+        self.entry_start
+    }
+
+    /// Stands just before restart point `index`: the next [`advance`](Self::advance) reads the entry there.
+    fn rewind_to_restart(&mut self, block: BlockView<'_>, index: u32) -> Result<()> {
+        self.valid = false;
+        self.next_entry = block.restart_offset(index)?;
+        self.next_restart = index;
+        self.key.clear();
+        self.value_end = 0;
+        Ok(())
+    }
+
+    /// Reads the entry at `next_entry`, which must not be the end.
+    #[inline(always)]
+    fn advance(&mut self, block: BlockView<'_>) -> Result<()> {
+        let entries = block.entries();
+        let at = self.next_entry;
+        let mut at_restart = false;
+        if block.layout.separated_values {
+            at_restart =
+                self.next_restart < block.layout.num_restarts && block.restart_offset(self.next_restart)? == at;
+        }
+        self.valid = false;
+        let Some(entry) = EntryHeader::decode(entries, at, at_restart) else {
+            return Err(bad_entry());
+        };
+        let key_end = entry.key_start + entry.non_shared as usize;
+        let Some(delta) = entries.get(entry.key_start..key_end) else {
+            return Err(bad_entry());
+        };
+        if entry.shared as usize > self.key.len() {
+            return Err(bad_entry());
+        }
+        if block.layout.separated_values {
+            let values_start = block.layout.entries_end as usize;
+            if at_restart {
+                self.next_restart += 1;
+                self.value_start = values_start + entry.value_offset as usize;
+            } else {
+                self.value_start = self.value_end.max(values_start);
+            }
+            self.value_end = self.value_start + entry.value_length as usize;
+            self.next_entry = key_end;
+            if self.value_end > block.layout.restarts_offset as usize {
+                return Err(bad_entry());
+            }
+        } else {
+            self.value_start = key_end;
+            self.value_end = key_end + entry.value_length as usize;
+            self.next_entry = self.value_end;
+            if self.value_end > entries.len() {
+                return Err(bad_entry());
+            }
+        }
+        self.key.truncate(entry.shared as usize);
+        self.key.extend_from_slice(delta);
+        self.entry_start = at;
+        self.valid = true;
+        Ok(())
+    }
+
+    /// Moves to the first entry.
+    ///
+    /// # Errors
+    /// Corruption, for this and all other moves, when an entry on the way does not decode.
+    pub fn seek_to_first(&mut self, block: BlockView<'_>) -> Result<bool> {
+        self.reset();
+        if block.layout.is_empty() {
+            return Ok(false);
+        }
+        self.rewind_to_restart(block, 0)?;
+        self.advance(block)?;
+        Ok(true)
+    }
+
+    /// Moves to the last entry.
+    ///
+    /// # Errors
+    /// As [`seek_to_first`](Self::seek_to_first).
+    pub fn seek_to_last(&mut self, block: BlockView<'_>) -> Result<bool> {
+        self.reset();
+        if block.layout.is_empty() {
+            return Ok(false);
+        }
+        self.rewind_to_restart(block, block.layout.num_restarts - 1)?;
+        while self.next_entry < block.layout.entries_end as usize {
+            self.advance(block)?;
+        }
+        Ok(self.valid)
+    }
+
+    /// Moves to the next entry. The cursor must be valid.
+    ///
+    /// # Errors
+    /// As [`seek_to_first`](Self::seek_to_first).
+    #[inline]
+    pub fn next(&mut self, block: BlockView<'_>) -> Result<bool> {
+        debug_assert!(self.valid);
+        if !self.behind.is_empty() {
+            self.leave_behind(block)?;
+        }
+        if self.next_entry >= block.layout.entries_end as usize {
+            self.valid = false;
+            return Ok(false);
+        }
+        self.advance(block)?;
+        Ok(true)
+    }
+
+    /// Turns round after `prev`: finds out again what only forward moves track.
+    fn leave_behind(&mut self, block: BlockView<'_>) -> Result<()> {
+        self.behind.clear();
+        if block.layout.separated_values {
+            self.next_restart = self.restart_before(block, self.entry_start + 1)? + 1;
+        }
+        Ok(())
+    }
+
+    /// The last restart point before `offset`.
+    fn restart_before(&self, block: BlockView<'_>, offset: usize) -> Result<u32> {
+        let (mut low, mut high) = (0, block.layout.num_restarts);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if block.restart_offset(middle)? < offset {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+
+    /// Moves to the previous entry. The cursor must be valid.
+    ///
+    /// # Errors
+    /// As [`seek_to_first`](Self::seek_to_first).
+    pub fn prev(&mut self, block: BlockView<'_>) -> Result<bool> {
+        debug_assert!(self.valid);
+        if self.behind.is_empty() {
+            let end = self.entry_start;
+            if end == 0 {
+                self.valid = false;
+                return Ok(false);
+            }
+            // Entries can only be read forwards: read the interval up to here once, and hand it out from its end.
+            let restart = self.restart_before(block, end)?;
+            self.rewind_to_restart(block, restart)?;
+            if self.next_entry >= end {
+                self.valid = false;
+                return Ok(false);
+            }
+            self.behind_keys.clear();
+            while self.next_entry < end {
+                self.advance(block)?;
+                let key_start = self.behind_keys.len();
+                self.behind_keys.extend_from_slice(&self.key);
+                self.behind.push(Behind {
+                    entry_start: self.entry_start,
+                    next_entry: self.next_entry,
+                    key: key_start..self.behind_keys.len(),
+                    value: self.value_range(),
+                });
+            }
+        }
+        let Some(entry) = self.behind.pop() else {
+            self.valid = false;
+            return Err(bad_entry());
+        };
+        self.key.clear();
+        self.key.extend_from_slice(self.behind_keys.get(entry.key).unwrap_or_default());
+        self.entry_start = entry.entry_start;
+        self.next_entry = entry.next_entry;
+        (self.value_start, self.value_end) = (entry.value.start, entry.value.end);
+        self.valid = true;
+        if self.behind.is_empty() {
+            self.leave_behind(block)?;
+        }
+        Ok(true)
+    }
+
+    /// Moves to the first entry whose key is not less than the target; `compare(key)` orders a key against the target.
+    ///
+    /// # Errors
+    /// As [`seek_to_first`](Self::seek_to_first).
+    #[inline]
+    pub fn seek(&mut self, block: BlockView<'_>, compare: impl Fn(&[u8]) -> Ordering) -> Result<bool> {
+        self.reset();
+        if block.layout.is_empty() {
+            return Ok(false);
+        }
+        let (mut low, mut high) = (0, block.layout.num_restarts);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if compare(block.restart_key(middle)?) == Ordering::Less {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        self.rewind_to_restart(block, low)?;
+        self.scan_forward(block, compare)
+    }
+
+    /// As [`seek`](Self::seek), for a target known to be in or after restart interval `restart`.
+    ///
+    /// # Errors
+    /// As [`seek_to_first`](Self::seek_to_first).
+    pub fn seek_from_restart(
+        &mut self,
+        block: BlockView<'_>,
+        restart: u32,
+        compare: impl Fn(&[u8]) -> Ordering,
+    ) -> Result<bool> {
+        self.reset();
+        if block.layout.is_empty() {
+            return Ok(false);
+        }
+        self.rewind_to_restart(block, restart)?;
+        self.scan_forward(block, compare)
+    }
+
+    #[inline]
+    fn scan_forward(&mut self, block: BlockView<'_>, compare: impl Fn(&[u8]) -> Ordering) -> Result<bool> {
+        while self.next_entry < block.layout.entries_end as usize {
+            self.advance(block)?;
+            if compare(&self.key) != Ordering::Less {
+                return Ok(true);
+            }
+        }
+        self.valid = false;
+        Ok(false)
+    }
+
+    /// Moves to the last entry whose key is not greater than the target; `compare(key)` orders a key against the target.
+    ///
+    /// # Errors
+    /// As [`seek_to_first`](Self::seek_to_first).
+    pub fn seek_for_prev(&mut self, block: BlockView<'_>, compare: impl Fn(&[u8]) -> Ordering) -> Result<bool> {
+        if !self.seek(block, &compare)? {
+            return self.seek_to_last(block);
+        }
+        if compare(&self.key) == Ordering::Greater {
+            return self.prev(block);
+        }
+        Ok(true)
+    }
+}
+
+/// A borrowed block with a cursor over it, for keys that order bytewise or are not searched for.
+#[derive(Clone, Debug)]
+pub struct BlockIter<'a> {
+    block: BlockView<'a>,
+    cursor: BlockCursor,
+}
+
+impl<'a> BlockIter<'a> {
+    /// An iterator over `payload` that stands nowhere.
+    ///
+    /// # Errors
+    /// Corruption when the payload is no block.
+    pub fn new(payload: &'a [u8]) -> Result<Self> {
+        Ok(Self { block: BlockView::parse(payload)?, cursor: BlockCursor::new() })
+    }
+
+    /// The next entry, the first one to begin with; `None` at the end.
+    ///
+    /// # Errors
+    /// Corruption when an entry does not decode.
+    pub fn next_entry(&mut self) -> Result<Option<(&[u8], &'a [u8])>> {
+        let moved =
+            if self.cursor.valid() { self.cursor.next(self.block)? } else { self.cursor.seek_to_first(self.block)? };
+        Ok(moved.then(|| (self.cursor.key(), self.cursor.value(self.block))))
+    }
+
+    /// The value under `key`, in a block whose keys order bytewise, such as the metaindex.
+    ///
+    /// # Errors
+    /// Corruption when an entry does not decode.
+    pub fn find(&mut self, key: &[u8]) -> Result<Option<&'a [u8]>> {
+        let found = self.cursor.seek(self.block, |entry| entry.cmp(key))? && self.cursor.key() == key;
+        Ok(found.then(|| self.cursor.value(self.block)))
+    }
+
+    /// Where the value of the entry that the last move reached lies in the payload.
+    pub fn value_range(&self) -> Range<usize> {
+        self.cursor.value_range()
+    }
+}
