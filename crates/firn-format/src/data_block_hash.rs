@@ -12,24 +12,7 @@ pub const MAX_RESTART_INDEX: u32 = 253;
 
 /// The hash of a user key in a data block: the legacy 32-bit hash with seed 397.
 pub fn hash(user_key: &[u8]) -> u32 {
-    const MULTIPLIER: u32 = 0xc6a4_a793;
-    let mut h = 397 ^ (user_key.len() as u32).wrapping_mul(MULTIPLIER);
-    let mut words = user_key.chunks_exact(4);
-    for word in &mut words {
-        let word = word.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-        h = h.wrapping_add(word).wrapping_mul(MULTIPLIER);
-        h ^= h >> 16;
-    }
-    let tail = words.remainder();
-    if !tail.is_empty() {
-        for (position, &byte) in tail.iter().enumerate() {
-            // The original sign-extends these bytes; files depend on it.
-            h = h.wrapping_add((i32::from(byte as i8) as u32) << (8 * position));
-        }
-        h = h.wrapping_mul(MULTIPLIER);
-        h ^= h >> 24;
-    }
-    h
+    crate::hash::hash32(user_key, 397)
 }
 
 /// Collects the keys of one data block.
