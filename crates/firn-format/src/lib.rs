@@ -14,5 +14,6 @@ pub mod hash;
 pub mod iterator;
 pub mod key;
 pub mod varint;
+pub mod version_edit;
 
 pub use firn_error::{Error, Result};
