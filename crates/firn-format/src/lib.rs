@@ -6,13 +6,16 @@
 
 #![forbid(unsafe_code)]
 
+pub mod batch;
 pub mod block;
 pub mod checksum;
 pub mod comparator;
 pub mod data_block_hash;
+pub mod filename;
 pub mod hash;
 pub mod iterator;
 pub mod key;
+pub mod unique_id;
 pub mod varint;
 pub mod version_edit;
 
