@@ -15,6 +15,7 @@ pub mod filename;
 pub mod hash;
 pub mod iterator;
 pub mod key;
+pub mod range_tombstone;
 pub mod unique_id;
 pub mod varint;
 pub mod version_edit;

@@ -1,1 +1,5 @@
 //! Sorted table files.
+
+pub mod sink;
+
+pub use sink::{GetControl, GetSink, Keepalive, PinSource, PinnedSlice, ValueRef};
