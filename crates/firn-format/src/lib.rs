@@ -15,6 +15,8 @@ pub mod filename;
 pub mod hash;
 pub mod iterator;
 pub mod key;
+pub mod options;
+pub mod options_text;
 pub mod range_tombstone;
 pub mod unique_id;
 pub mod varint;
