@@ -16,7 +16,7 @@ mod set;
 mod value;
 
 pub use codec::{Kept, KeptOptions, Memory, Nested, ObjectText, OptionCodec, Plain, UnsupportedObject, ValueKind};
-pub use set::{Comparison, OptionDescriptor, OptionField, OptionFlags, OptionSet};
+pub use set::{Comparison, OptionDescriptor, OptionField, OptionFlags, OptionSet, ParseOption, ParseOptionField};
 pub use value::{OptionValue, ParsedNumber};
 
 use std::any::Any;

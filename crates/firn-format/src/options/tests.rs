@@ -59,7 +59,8 @@ fn refusal(text: &str) -> String {
 
 #[test]
 fn numbers_follow_the_c_library() {
-    for (text, value) in [("1kb", 1024), ("1x", 1), ("1.5m", 1), ("0x10", 0), (" 7", 7), ("2t", 2 << 40), ("{42}", 42)] {
+    for (text, value) in [("1kb", 1024), ("1x", 1), ("1.5m", 1), ("0x10", 0), (" 7", 7), ("2t", 2 << 40), ("{42}", 42)]
+    {
         assert_eq!(parse(&format!("size={text}")).size, value, "{text}");
     }
     assert_eq!(parse("size=-1").size, u64::MAX);
@@ -116,7 +117,8 @@ fn prints_each_dialect() {
     let mut outer = parse("old_thing=NORMAL;DIR=/a\\:b;inner.checksum=true");
     assert_eq!(outer.dir, "/a:b");
     assert_eq!(outer.get_text("inner").as_deref(), Some("{level=3;checksum=true;}"));
-    let text = "size=4096;small=0;ratio=0.250000;DIR=/a\\:b;color=kBlue;inner={level=3;};object=nullptr;old_thing=NORMAL;";
+    let text =
+        "size=4096;small=0;ratio=0.250000;DIR=/a\\:b;color=kBlue;inner={level=3;};object=nullptr;old_thing=NORMAL;";
     assert_eq!(outer.to_text(Dialect::RocksDb7, ";"), text);
     assert!(outer.to_text(Dialect::Portable, ";").contains("inner={level=3;checksum=true;}"));
     outer.inner.checksum = false;

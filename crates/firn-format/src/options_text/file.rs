@@ -275,7 +275,8 @@ impl OptionsFile {
 impl std::fmt::Display for OptionsFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(HEADER)?;
-        let grammar = self.options_file_version;
+        let current = OptionsFileVersion { major: 1, minor: 1, patch: 0 };
+        let grammar = if self.options_file_version.major == 0 { current } else { self.options_file_version };
         writeln!(f, "[Version]\n  rocksdb_version={}", self.rocksdb_version)?;
         writeln!(f, "  options_file_version={}.{}", grammar.major, grammar.minor)?;
         for section in &self.sections {
