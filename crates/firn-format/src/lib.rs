@@ -10,6 +10,7 @@ pub mod batch;
 pub mod block;
 pub mod checksum;
 pub mod comparator;
+pub mod compression;
 pub mod data_block_hash;
 pub mod filename;
 pub mod hash;

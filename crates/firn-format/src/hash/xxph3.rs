@@ -142,7 +142,7 @@ fn hash_long(data: &[u8], seed: u64) -> u64 {
     for (j, stripe) in rest.chunks_exact(STRIPE_BYTES).enumerate() {
         accumulate_stripe(&mut acc, stripe, &secret, 8 * j);
     }
-    if n % STRIPE_BYTES != 0 {
+    if !n.is_multiple_of(STRIPE_BYTES) {
         accumulate_stripe(&mut acc, &data[n - STRIPE_BYTES..], &secret, 121);
     }
     let mut result = (n as u64).wrapping_mul(K1);
