@@ -1,1 +1,28 @@
 //! Files, time and threads behind traits.
+//!
+//! Everything the store asks of the outside world passes through here: [`FileSystem`] and its files, [`Clock`],
+//! background [`JobPools`], [`RateLimiter`], the info [`Logger`], [`thread`] and the lock types in [`sync`]. Above this
+//! crate nobody names `std::fs`, `std::time` or `std::thread`, so that simulated environments can take their place.
+//!
+//! Two file systems live here: [`posix`] (the real one) and [`memory`] (a map in memory, for tests and caches).
+//! Nothing in this crate knows keys, tables or databases.
+
+pub mod clock;
+pub mod entropy;
+pub mod env;
+pub mod file;
+pub mod logger;
+pub mod memory;
+pub mod pool;
+pub mod posix;
+pub mod sync;
+pub mod thread;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use env::Env;
+pub use file::{
+    AccessPattern, Directory, FileLock, FileOptions, FileSync, FileSystem, RandomAccessFile, SequentialFile,
+    WritableFile, create_dir_all, read_file, write_file,
+};
+pub use logger::{LogLevel, Logger, NullLogger};
+pub use pool::{JobPools, Priority};

@@ -1,0 +1,222 @@
+//! A log file that is appended to by copying into mapped memory.
+//!
+//! A `write` call per log record costs more than everything else a small put does. Here a window of the file is
+//! reserved on disk, mapped, and filled by `memcpy`: the bytes are in the page cache at once, so they survive a kill of
+//! the process exactly as written ones do; `sync` is the same `fdatasync`.
+//!
+//! Always true here: the blocks under a window were reserved before the window was mapped, so a full disk is an error of
+//! the append that needs the next window and never a signal; what lies behind the last append is zeros (or, in a
+//! recycled file, bytes of its older life), which log readers take for the end; closing cuts it off.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use firn_error::{Error, Result};
+
+use super::mmap::WriteWindow;
+use super::sys;
+use super::write::{PosixSync, closed_error};
+use crate::file::{FileSync, WritableFile};
+
+/// Windows are multiples of a log block, so that a cut-off log still ends at a block boundary.
+const LOG_BLOCK_BYTES: u64 = 32 << 10;
+/// A new log starts with a small window: most column families of an idle database write little.
+const FIRST_WINDOW_BYTES: u64 = 256 << 10;
+/// Windows double up to this size; see docs/performance.md for the figures.
+const LARGEST_WINDOW_BYTES: u64 = 4 << 20;
+/// Pages are made present in steps of this size ahead of the appends, instead of one fault per page.
+const POPULATE_BYTES: usize = 128 << 10;
+
+/// A mapped log; see the module's documentation.
+#[derive(Debug)]
+pub(super) struct MappedLog {
+    file: Arc<File>,
+    path: PathBuf,
+    window: Option<WriteWindow>,
+    /// File offset of the window, a multiple of the log block.
+    window_offset: u64,
+    /// Bytes of the window that are in use; the file's size is `window_offset + used`.
+    used: usize,
+    window_bytes: usize,
+    /// Bytes of the window whose pages are present.
+    populated: usize,
+    can_populate: bool,
+    /// The visible size of the file.
+    reserved: u64,
+    next_window_bytes: u64,
+    closed: bool,
+}
+
+impl MappedLog {
+    /// A log that appends at `size` of a file that visibly holds `held` bytes.
+    ///
+    /// # Errors
+    /// Whatever refuses the first window; the file is then as it was, and another writer can be used.
+    pub(super) fn new(file: File, path: PathBuf, size: u64, held: u64) -> io::Result<Self> {
+        let mut log = Self {
+            file: Arc::new(file),
+            path,
+            window: None,
+            window_offset: size,
+            used: 0,
+            window_bytes: 0,
+            populated: 0,
+            can_populate: true,
+            reserved: held,
+            next_window_bytes: FIRST_WINDOW_BYTES,
+            closed: false,
+        };
+        match log.map_next_window() {
+            Ok(()) => Ok(log),
+            Err(error) => {
+                log.closed = true; // nothing to cut off: leave the file to the caller
+                Err(error)
+            }
+        }
+    }
+
+    fn size(&self) -> u64 {
+        self.window_offset + self.used as u64
+    }
+
+    /// Reserves and maps the window that starts at (the log block of) the current size.
+    fn map_next_window(&mut self) -> io::Result<()> {
+        let size = self.size();
+        let start = size / LOG_BLOCK_BYTES * LOG_BLOCK_BYTES;
+        let mut bytes = self.next_window_bytes;
+        loop {
+            match self.reserve(start, bytes) {
+                Ok(()) => break,
+                // The disk is nearly full: what is left may still do for a while.
+                Err(error) if is_no_space(&error) && bytes > 2 * LOG_BLOCK_BYTES => bytes /= 2,
+                Err(error) => return Err(error),
+            }
+        }
+        let length = usize::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        let window = WriteWindow::new(&self.file, start, length, false)?;
+        self.window = Some(window);
+        self.window_offset = start;
+        self.used = usize::try_from(size - start).unwrap_or_default();
+        self.window_bytes = length;
+        self.populated = self.used;
+        self.next_window_bytes = (bytes * 2).min(LARGEST_WINDOW_BYTES);
+        Ok(())
+    }
+
+    /// Gives a range real blocks and makes the file reach over it. The range of a recycled file has its blocks, unless
+    /// somebody copied it sparsely: asking again costs little and rules the signal out.
+    fn reserve(&mut self, start: u64, bytes: u64) -> io::Result<()> {
+        sys::allocate(&self.file, start, bytes, false)?;
+        self.reserved = self.reserved.max(start + bytes);
+        Ok(())
+    }
+
+    #[cold]
+    fn prepare(&mut self) -> Result<()> {
+        if self.closed {
+            return Err(closed_error(&self.path));
+        }
+        if self.used == self.window_bytes {
+            let size = self.size();
+            self.map_next_window()
+                .map_err(|e| Error::from_io(&e, "While reserving log space", &self.path).with_offset(size))?;
+        }
+        if let Some(window) = &self.window {
+            if self.can_populate {
+                // The start must lie on a page boundary; the page of `populated` may be present already.
+                let from = self.populated / 4096 * 4096;
+                self.can_populate = window.populate(from, self.populated - from + POPULATE_BYTES);
+            }
+            self.populated = (self.populated + POPULATE_BYTES) / 4096 * 4096;
+            self.populated = self.populated.min(self.window_bytes);
+        }
+        Ok(())
+    }
+}
+
+fn is_no_space(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
+}
+
+impl WritableFile for MappedLog {
+    fn append(&mut self, mut data: &[u8]) -> Result<()> {
+        while !data.is_empty() {
+            if self.used >= self.populated {
+                self.prepare()?;
+            }
+            let until = self.populated - self.used;
+            let part = data.get(..until).unwrap_or(data);
+            let Some(window) = &mut self.window else { return Err(closed_error(&self.path)) };
+            let count = window.write(self.used, part);
+            self.used += count;
+            data = data.get(count..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if self.closed { Err(closed_error(&self.path)) } else { Ok(()) }
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.flush()?;
+        self.file.sync_data().map_err(|e| Error::from_io(&e, "While fdatasync", &self.path))
+    }
+
+    fn fsync(&mut self) -> Result<()> {
+        self.flush()?;
+        self.file.sync_all().map_err(|e| Error::from_io(&e, "While fsync", &self.path))
+    }
+
+    fn range_sync(&mut self, offset: u64, bytes: u64) -> Result<()> {
+        self.flush()?;
+        let done = sys::sync_range(&self.file, offset, bytes, false);
+        done.map_err(|e| Error::from_io(&e, "While sync_file_range", &self.path))
+    }
+
+    fn truncate(&mut self, size: u64) -> Result<()> {
+        self.flush()?;
+        // The window may reach beyond the new end: it must go before the file is cut.
+        self.window = None;
+        (self.used, self.window_bytes, self.populated) = (0, 0, 0);
+        self.window_offset = size;
+        self.file.set_len(size).map_err(|e| Error::from_io(&e, "While ftruncate", &self.path))?;
+        self.reserved = size;
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<()> {
+        if self.closed {
+            return Ok(());
+        }
+        self.closed = true;
+        let size = self.size();
+        self.window = None;
+        // Appends must find no room, so that they meet the check for a closed file.
+        (self.window_offset, self.used, self.window_bytes, self.populated) = (size, 0, 0, 0);
+        if self.reserved > size {
+            self.file.set_len(size).map_err(|e| Error::from_io(&e, "While ftruncate file", &self.path))?;
+        }
+        Ok(())
+    }
+
+    fn file_size(&self) -> u64 {
+        self.size()
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn sync_handle(&self) -> Option<Arc<dyn FileSync>> {
+        Some(Arc::new(PosixSync { file: Arc::clone(&self.file), path: self.path.clone() }))
+    }
+}
+
+impl Drop for MappedLog {
+    fn drop(&mut self) {
+        let _ = self.close();
+    }
+}

@@ -1,0 +1,33 @@
+//! Threads with names: the only way in the house to start one.
+//!
+//! Callers hand in a closure and get a [`JoinHandle`]; the operating system shows the name (at most 15 bytes of it).
+
+pub use std::thread::{JoinHandle, ThreadId, current, scope, yield_now};
+
+use firn_error::{Error, Result};
+
+/// Starts a thread called `name`.
+///
+/// # Errors
+/// `IoError` when the system refuses another thread.
+pub fn spawn<T: Send + 'static>(
+    name: impl Into<String>,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>> {
+    let name = name.into();
+    std::thread::Builder::new()
+        .name(name.clone())
+        .spawn(body)
+        .map_err(|e| Error::io_error(format!("cannot start thread {name}: {e}")))
+}
+
+/// How many threads can run at once on this machine; 1 when unknown.
+pub fn available_parallelism() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// The operating system's id of the calling thread, as the info log prints it.
+pub fn system_id() -> u64 {
+    thread_local!(static ID: u64 = crate::posix::thread_id());
+    ID.with(|id| *id)
+}
