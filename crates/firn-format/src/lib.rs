@@ -22,6 +22,8 @@ pub mod options;
 pub mod options_text;
 pub mod properties;
 pub mod range_tombstone;
+pub mod seqno_time;
+pub mod slice_transform;
 pub mod unique_id;
 pub mod varint;
 pub mod version_edit;
