@@ -6,3 +6,6 @@
 
 pub mod db_bench;
 pub mod flags;
+
+/// The RocksDB version whose flags, formats and lines the tools follow.
+pub const ROCKSDB_VERSION: &str = "11.9.0";
