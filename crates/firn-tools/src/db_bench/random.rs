@@ -168,8 +168,8 @@ mod tests {
         let mut random = Lehmer31::new(301);
         let drawn: Vec<u32> = (0..4).map(|_| random.draw()).collect();
         assert_eq!(drawn, [5_058_907, 1_273_187_716, 938_884_104, 115_297_772]);
-        assert_eq!(Lehmer31::new(0).next(), 16807);
-        assert_eq!(Lehmer31::new(2_147_483_647).next(), 16807);
+        assert_eq!(Lehmer31::new(0).draw(), 16807);
+        assert_eq!(Lehmer31::new(2_147_483_647).draw(), 16807);
     }
 
     #[test]

@@ -1,0 +1,6 @@
+//! Compaction: deciding what to merge, merging it, and what may be dropped on the way.
+//!
+//! The [`picker`] turns a version, options and the time into a [`CompactionPlan`](picker::CompactionPlan), plain data; the
+//! job carries the plan out and leaves a version edit.
+
+pub mod picker;

@@ -1,0 +1,22 @@
+//! Which files make up the database, and the log that remembers it.
+//!
+//! A [`Version`] is one immutable state of a column family's files, a [`VersionSet`] the chain of them for all column
+//! families together with the counters that a MANIFEST keeps. [`VersionEdit`]s flow in from flush, compaction and recovery;
+//! out come new versions, a longer MANIFEST, and the numbers of files that no version has any more.
+//!
+//! Always true here: a state is published only after the MANIFEST that leads to it is durable, and a file is never called
+//! obsolete while any version, held by anybody, still has it.
+//!
+//! [`VersionEdit`]: firn_format::version_edit::VersionEdit
+
+#![allow(dead_code)]
+
+mod blob;
+mod file_meta;
+mod search;
+#[expect(clippy::module_inception, reason = "a version is what the room is about")]
+mod version;
+
+pub use blob::{BlobFileMetaData, SharedBlobFile};
+pub use file_meta::{FileHandle, FileMetaData, FileStats, ObsoleteFile, ObsoleteFiles};
+pub use version::{StatTotals, Version};
