@@ -20,6 +20,8 @@ pub mod thread;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use env::Env;
+pub use firn_error::{Error, Result};
+
 pub use file::{
     AccessPattern, Directory, FileLock, FileOptions, FileSync, FileSystem, RandomAccessFile, SequentialFile,
     WritableFile, create_dir_all, read_file, write_file,

@@ -25,7 +25,7 @@ const LOG_BLOCK_BYTES: u64 = 32 << 10;
 /// A new log starts with a small window: most column families of an idle database write little.
 const FIRST_WINDOW_BYTES: u64 = 256 << 10;
 /// Windows double up to this size; see docs/performance.md for the figures.
-const LARGEST_WINDOW_BYTES: u64 = 4 << 20;
+const LARGEST_WINDOW_BYTES: u64 = 16 << 20;
 /// Pages are made present in steps of this size ahead of the appends, instead of one fault per page.
 const POPULATE_BYTES: usize = 128 << 10;
 
