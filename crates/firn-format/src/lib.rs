@@ -18,6 +18,7 @@ pub mod hash;
 pub mod index;
 pub mod iterator;
 pub mod key;
+pub mod log;
 pub mod options;
 pub mod options_text;
 pub mod properties;
