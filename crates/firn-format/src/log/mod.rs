@@ -13,6 +13,7 @@
 //! Always true here: the encoder writes one kind of header per file, and in a recyclable file leaves no hole of zeros
 //! inside a logical record; the reader never returns bytes whose checksum does not match.
 
+mod frame;
 mod reader;
 mod writer;
 

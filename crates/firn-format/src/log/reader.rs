@@ -1,5 +1,6 @@
 //! The reader: framed bytes in, payloads and reports of damage out.
 
+use super::frame::Decompressor;
 use super::{
     BLOCK_SIZE, HEADER_SIZE, LogCompression, PredecessorInfo, RECYCLABLE_HEADER_SIZE, RecoveryMode,
     decode_timestamp_sizes, record_type,
@@ -7,7 +8,6 @@ use super::{
 use crate::checksum::{crc32c, unmask_crc32c};
 use crate::{Error, Result};
 use std::ops::Range;
-use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
 /// Where the bytes of a log come from.
 pub trait ByteSource {
@@ -39,9 +39,6 @@ pub struct Report {
     /// Bytes dropped because of it, roughly.
     pub dropped_bytes: u64,
 }
-
-/// The greatest size of a decompressed record: what a write batch can be.
-const MAX_RECORD_BYTES: usize = u32::MAX as usize;
 
 /// What reading one physical record came to.
 enum Physical {
@@ -573,44 +570,4 @@ const fn has_recyclable_header(number: u8) -> bool {
             | record_type::RECYCLABLE_TIMESTAMP_SIZES
             | record_type::RECYCLABLE_PREDECESSOR
     )
-}
-
-/// Decompresses the frame of one logical record, fragment by fragment.
-struct Decompressor {
-    zstd: Decoder<'static>,
-    output: Vec<u8>,
-    scratch: Box<[u8]>,
-}
-
-impl Decompressor {
-    fn new() -> Result<Self> {
-        let zstd = Decoder::new().map_err(|error| Error::corruption(format!("zstd decompressor: {error}")))?;
-        Ok(Self { zstd, output: Vec::new(), scratch: vec![0; BLOCK_SIZE].into_boxed_slice() })
-    }
-
-    fn begin(&mut self) {
-        self.output.clear();
-        // A failure here shows again when the frame is fed.
-        let _ = self.zstd.reinit();
-    }
-
-    fn feed(&mut self, fragment: &[u8]) -> Result<()> {
-        let mut input = InBuffer::around(fragment);
-        loop {
-            let mut output = OutBuffer::around(&mut self.scratch[..]);
-            let hint = self.zstd.run(&mut input, &mut output);
-            let produced = output.pos();
-            if let Err(error) = hint {
-                return Err(Error::corruption(format!("could not decompress a record: {error}")));
-            }
-            if self.output.len() + produced > MAX_RECORD_BYTES {
-                return Err(Error::corruption("compressed record is too large"));
-            }
-            self.output.extend_from_slice(self.scratch.get(..produced).unwrap_or(&[]));
-            // A full scratch buffer may mean that more output waits although the input is used up.
-            if input.pos() == fragment.len() && produced < self.scratch.len() {
-                return Ok(());
-            }
-        }
-    }
 }

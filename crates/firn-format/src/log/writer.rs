@@ -1,5 +1,6 @@
 //! The encoder: payloads in, framed bytes out.
 
+use super::frame::Compressor;
 use super::{
     BLOCK_SIZE, HEADER_SIZE, LogCompression, PredecessorInfo, RECYCLABLE_HEADER_SIZE, encode_timestamp_sizes,
     record_type,
@@ -29,12 +30,6 @@ pub struct LogEncoder {
     format: LogFormat,
     position: LogPosition,
     compressor: Option<Compressor>,
-}
-
-struct Compressor {
-    zstd: zstd::bulk::Compressor<'static>,
-    plain: Vec<u8>,
-    frame: Vec<u8>,
 }
 
 impl std::fmt::Debug for LogEncoder {
@@ -250,29 +245,5 @@ impl LogEncoder {
         let checksum = mask_crc32c(crc32c(&record[6..]));
         record[..4].copy_from_slice(&checksum.to_le_bytes());
         self.position += (header + length) as u64;
-    }
-}
-
-impl Compressor {
-    fn new() -> Result<Self> {
-        let setup = || {
-            let mut zstd = zstd::bulk::Compressor::new(zstd::DEFAULT_COMPRESSION_LEVEL)?;
-            zstd.include_checksum(true)?;
-            zstd.include_contentsize(true)?;
-            Ok(zstd)
-        };
-        let zstd = setup().map_err(|error: std::io::Error| {
-            Error::invalid_argument(format!("zstd compressor for the WAL: {error}"))
-        })?;
-        Ok(Self { zstd, plain: Vec::new(), frame: Vec::new() })
-    }
-
-    fn compress(&mut self) -> Result<()> {
-        self.frame.clear();
-        self.frame.reserve(zstd::zstd_safe::compress_bound(self.plain.len()));
-        match self.zstd.compress_to_buffer(&self.plain, &mut self.frame) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(Error::io_error(format!("compressing a WAL record: {error}"))),
-        }
     }
 }
