@@ -3,4 +3,5 @@
 //! The [`picker`] turns a version, options and the time into a [`CompactionPlan`](picker::CompactionPlan), plain data; the
 //! job carries the plan out and leaves a version edit.
 
+pub(crate) mod cutter;
 pub mod picker;
