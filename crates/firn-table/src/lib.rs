@@ -1,5 +1,6 @@
 //! Sorted table files.
 
+pub mod options;
 pub mod sink;
 
 pub use sink::{GetControl, GetSink, Keepalive, PinSource, PinnedSlice, ValueRef};

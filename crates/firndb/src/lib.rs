@@ -2,5 +2,6 @@
 
 #[doc(hidden)]
 pub mod compaction;
+pub mod options;
 #[doc(hidden)]
 pub mod version;

@@ -24,12 +24,12 @@
 /// One option is `field [as "name"]: Type = default [, with Codec] [=> flags];` where the flags are the methods of
 /// [`OptionFlags`](crate::options::OptionFlags): `mutable`, `new`, `parse_only`, `loose`, `never`. Without a codec the type
 /// must implement [`OptionValue`](crate::options::OptionValue). `legacy function;` before the options names the function that
-/// reads the whole structure from a text without `=`.
+/// reads the whole structure from a text without `=`. `impl Type(...) { ... }` makes a table for a structure that is there
+/// already.
 #[macro_export]
 macro_rules! option_set {
     (
-        $(#[$meta:meta])*
-        $vis:vis struct $set:ident($title:literal) {
+        impl $set:ident($title:literal) {
             $($(#[doc = $doc:literal])+
             $field:ident $(as $name:literal)? : $type:ty = $default:expr $(, with $codec:ty)? $(=> $($flag:ident)+)?;)*
         }
@@ -37,30 +37,6 @@ macro_rules! option_set {
         $(retired { $($retired:literal),* $(,)? })?
         $(legacy $legacy:path;)?
     ) => {
-        $(#[$meta])*
-        #[allow(unreachable_pub)]
-        #[derive(Clone)]
-        $vis struct $set {
-            $($(#[doc = $doc])+ pub $field: $type,)*
-        }
-
-        impl ::core::default::Default for $set {
-            fn default() -> Self {
-                Self { $($field: $default,)* }
-            }
-        }
-
-        impl ::core::fmt::Debug for $set {
-            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-                use $crate::options::OptionSet;
-                let mut debug = f.debug_struct(stringify!($set));
-                for (name, text) in self.entries($crate::options::Dialect::RocksDb11) {
-                    debug.field(&name, &::core::format_args!("{}", text));
-                }
-                debug.finish_non_exhaustive()
-            }
-        }
-
         impl $crate::options::OptionSet for $set {
             const TITLE: &'static str = $title;
             const FIELDS: &'static [$crate::options::OptionField<Self>] = &[
@@ -119,6 +95,46 @@ macro_rules! option_set {
             ) -> $crate::Result<()> {
                 $legacy(self, name, text, config)
             })?
+        }
+    };
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $set:ident($title:literal) {
+            $($(#[doc = $doc:literal])+
+            $field:ident $(as $name:literal)? : $type:ty = $default:expr $(, with $codec:ty)? $(=> $($flag:ident)+)?;)*
+        }
+        $($rest:tt)*
+    ) => {
+        $(#[$meta])*
+        #[allow(unreachable_pub)]
+        #[derive(Clone)]
+        $vis struct $set {
+            $($(#[doc = $doc])+ pub $field: $type,)*
+        }
+
+        impl ::core::default::Default for $set {
+            fn default() -> Self {
+                Self { $($field: $default,)* }
+            }
+        }
+
+        impl ::core::fmt::Debug for $set {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                use $crate::options::OptionSet;
+                let mut debug = f.debug_struct(stringify!($set));
+                for (name, text) in self.entries($crate::options::Dialect::RocksDb11) {
+                    debug.field(&name, &::core::format_args!("{}", text));
+                }
+                debug.finish_non_exhaustive()
+            }
+        }
+
+        $crate::option_set! {
+            impl $set($title) {
+                $($(#[doc = $doc])+
+                $field $(as $name)? : $type = $default $(, with $codec)? $(=> $($flag)+)?;)*
+            }
+            $($rest)*
         }
     };
 }

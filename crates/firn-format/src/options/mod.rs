@@ -11,6 +11,7 @@
 //! its field unchanged, and names and values that RocksDB knows but Firn does not act on survive in [`KeptOptions`].
 
 mod codec;
+mod compression;
 mod declare;
 mod set;
 mod value;

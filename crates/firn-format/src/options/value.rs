@@ -215,3 +215,20 @@ impl<T: OptionValue> OptionValue for Vec<T> {
         T::choices()
     }
 }
+
+impl OptionValue for crate::checksum::ChecksumType {
+    const KIND: ValueKind = ValueKind::Enum;
+
+    fn parse_value(name: &str, text: &str, _config: &ConfigOptions) -> Result<Self> {
+        Self::from_option_name(strip_braces(text))
+            .ok_or_else(|| Error::invalid_argument(format!("No mapping for enum : {name}")))
+    }
+
+    fn print_value(&self, _dialect: Dialect) -> String {
+        self.option_name().to_owned()
+    }
+
+    fn choices() -> &'static [&'static str] {
+        &["kNoChecksum", "kCRC32c", "kxxHash", "kxxHash64", "kXXH3"]
+    }
+}

@@ -1,0 +1,52 @@
+//! Typed options: every option of RocksDB, declared once.
+//!
+//! [`DbOptions`] holds for a whole database, [`ColumnFamilyOptions`] for one column family, [`Options`] is both; the others
+//! go with single operations. Names and defaults are RocksDB 11.9's. Text flows in and out through
+//! [`firn_format::options::OptionSet`]; values flow to every other room. Always true here: a default structure is valid, and
+//! parsing never changes a structure when it fails.
+
+mod column_family_options;
+mod compaction_options;
+mod db_options;
+mod enums;
+mod objects;
+mod operation;
+
+pub use column_family_options::ColumnFamilyOptions;
+pub use compaction_options::{CompactionOptionsFifo, CompactionOptionsUniversal, FileTemperatureAge};
+pub use db_options::DbOptions;
+pub use enums::{
+    BlobGarbageCollectionPolicy, BottommostLevelCompaction, CacheTier, CompactionPri, CompactionStopStyle,
+    CompactionStyle, InfoLogLevel, IoPriority, PrepopulateBlobCache, ReadTier, Temperature, WalRecoveryMode,
+};
+pub use firn_format::options::{ConfigOptions, Dialect, OptionSet, SanityLevel};
+pub use firn_table::options::{BlockBasedTableOptions, FilterPolicy, TableFactory};
+pub use objects::{
+    ComparatorCodec, DbPath, HashLinkListOptions, HashSkipListOptions, MemTableFactory, MemTableFactoryCodec,
+    builtin_comparator,
+};
+pub use operation::{
+    CompactRangeOptions, CompactionOptions, FlushOptions, IngestExternalFileOptions, ReadOptions,
+    SizeApproximationOptions, WaitForCompactOptions, WriteOptions,
+};
+
+/// Options of a database and of its default column family together.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Options of the whole database.
+    pub db: DbOptions,
+    /// Options of the default column family, and of others that are opened without their own.
+    pub cf: ColumnFamilyOptions,
+}
+
+impl From<DbOptions> for Options {
+    fn from(db: DbOptions) -> Self {
+        Self { db, cf: ColumnFamilyOptions::default() }
+    }
+}
+
+impl From<ColumnFamilyOptions> for Options {
+    fn from(cf: ColumnFamilyOptions) -> Self {
+        Self { db: DbOptions::default(), cf }
+    }
+}

@@ -1,0 +1,211 @@
+//! Object-valued options: their built-in objects by name.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use firn_format::comparator::{BytewiseComparator, Comparator, ReverseBytewiseComparator};
+use firn_format::options::{ConfigOptions, Dialect, ObjectText, OptionCodec, OptionSet, ValueKind};
+use firn_format::{Error, Result, option_set};
+
+/// A directory of tables and how many bytes it shall hold before the next one is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DbPath {
+    /// The directory.
+    pub path: PathBuf,
+    /// Target size in bytes.
+    pub target_size: u64,
+}
+
+/// Reads and writes a comparator by its name.
+#[derive(Clone, Copy, Debug)]
+pub struct ComparatorCodec;
+
+/// The built-in comparator of this name.
+pub fn builtin_comparator(name: &str) -> Option<Arc<dyn Comparator>> {
+    match name {
+        "leveldb.BytewiseComparator" => Some(Arc::new(BytewiseComparator)),
+        "rocksdb.ReverseBytewiseComparator" => Some(Arc::new(ReverseBytewiseComparator)),
+        _ => None,
+    }
+}
+
+impl OptionCodec<Arc<dyn Comparator>> for ComparatorCodec {
+    const KIND: ValueKind = ValueKind::Object;
+
+    fn parse(slot: &mut Arc<dyn Comparator>, name: &str, text: &str, _config: &ConfigOptions) -> Result<()> {
+        if text.trim().is_empty() {
+            return Ok(());
+        }
+        let object = ObjectText::parse(text);
+        let id = object.as_ref().and_then(|object| object.id.as_deref()).unwrap_or("nullptr");
+        if id == slot.name() {
+            return Ok(());
+        }
+        *slot =
+            builtin_comparator(id).ok_or_else(|| Error::not_supported(format!("Could not load Comparator: {id}")))?;
+        if let Some((field, _)) = object.iter().flat_map(|object| &object.parameters).next() {
+            return Err(Error::invalid_argument(format!("Unrecognized option: {name}.{field}")));
+        }
+        Ok(())
+    }
+
+    fn print(value: &Arc<dyn Comparator>, _dialect: Dialect) -> Option<String> {
+        Some(value.name().to_owned())
+    }
+}
+
+option_set! {
+    /// Parameters of the hash skip list memtable.
+    #[derive(PartialEq, Eq)]
+    pub struct HashSkipListOptions("HashSkipListRepFactory") {
+        /// Buckets.
+        bucket_count: usize = 1_000_000;
+        /// Greatest height of each list.
+        skiplist_height: i32 = 4;
+        /// Inverse chance of a node to be one higher.
+        branching_factor: i32 = 4;
+    }
+}
+
+option_set! {
+    /// Parameters of the hash linked list memtable.
+    #[derive(PartialEq, Eq)]
+    pub struct HashLinkListOptions("HashLinkListRepFactory") {
+        /// Buckets.
+        bucket_count: usize = 50_000;
+        /// Entries from which a bucket becomes a skip list.
+        threshold: u32 = 256;
+        /// Huge page size in bytes; 0 is off.
+        huge_page_size: usize = 0;
+        /// Entries of a bucket from which it is logged.
+        logging_threshold: i32 = 4096;
+        /// Log the distribution of entries when flushed.
+        log_when_flash: bool = true;
+    }
+}
+
+/// The representation of memtables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemTableFactory {
+    /// A skip list; takes concurrent inserts. The default.
+    SkipList {
+        /// Steps that an insert looks ahead from its last position; 0 is off.
+        lookahead: usize,
+    },
+    /// A vector that is sorted when read.
+    Vector {
+        /// Entries to reserve.
+        count: usize,
+    },
+    /// A hash table of skip lists by prefix.
+    HashSkipList(HashSkipListOptions),
+    /// A hash table of linked lists by prefix.
+    HashLinkList(HashLinkListOptions),
+}
+
+impl Default for MemTableFactory {
+    fn default() -> Self {
+        Self::SkipList { lookahead: 0 }
+    }
+}
+
+impl MemTableFactory {
+    /// The name of the factory.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::SkipList { .. } => "SkipListFactory",
+            Self::Vector { .. } => "VectorRepFactory",
+            Self::HashSkipList(_) => "HashSkipListRepFactory",
+            Self::HashLinkList(_) => "HashLinkListRepFactory",
+        }
+    }
+
+    /// Whether several threads may insert at once.
+    pub const fn is_insert_concurrently_supported(&self) -> bool {
+        matches!(self, Self::SkipList { .. } | Self::Vector { .. })
+    }
+
+    fn from_id(id: &str) -> Result<Option<Self>> {
+        let (name, number) = match id.split_once(':') {
+            Some((name, number)) => match number.parse::<usize>() {
+                Ok(number) => (name, Some(number)),
+                Err(_) => return Ok(None),
+            },
+            None => (id, None),
+        };
+        Ok(Some(match name {
+            "skip_list" | "SkipListFactory" => Self::SkipList { lookahead: number.unwrap_or(0) },
+            "vector" | "VectorRepFactory" => Self::Vector { count: number.unwrap_or(0) },
+            "prefix_hash" | "HashSkipListRepFactory" => {
+                let mut options = HashSkipListOptions::default();
+                options.bucket_count = number.unwrap_or(options.bucket_count);
+                Self::HashSkipList(options)
+            }
+            "hash_linkedlist" | "HashLinkListRepFactory" => {
+                let mut options = HashLinkListOptions::default();
+                options.bucket_count = number.unwrap_or(options.bucket_count);
+                Self::HashLinkList(options)
+            }
+            "cuckoo" => return Err(Error::invalid_argument("cuckoo hash memtable is not supported anymore.")),
+            _ => return Ok(None),
+        }))
+    }
+}
+
+/// Reads and writes a memtable factory.
+#[derive(Clone, Copy, Debug)]
+pub struct MemTableFactoryCodec;
+
+impl OptionCodec<MemTableFactory> for MemTableFactoryCodec {
+    const KIND: ValueKind = ValueKind::Object;
+
+    fn parse(slot: &mut MemTableFactory, name: &str, text: &str, config: &ConfigOptions) -> Result<()> {
+        let Some(object) = ObjectText::parse(text) else {
+            return Err(Error::not_supported("Could not load MemTableRepFactory: nullptr"));
+        };
+        let mut factory = match &object.id {
+            Some(id) => MemTableFactory::from_id(id)?
+                .ok_or_else(|| Error::not_supported(format!("Could not load MemTableRepFactory: {id}")))?,
+            None => slot.clone(),
+        };
+        for (field, value) in &object.parameters {
+            Self::parse_field(&mut factory, name, field, value, config)?;
+        }
+        *slot = factory;
+        Ok(())
+    }
+
+    fn parse_field(
+        slot: &mut MemTableFactory,
+        name: &str,
+        field: &str,
+        text: &str,
+        config: &ConfigOptions,
+    ) -> Result<()> {
+        use firn_format::options::OptionValue;
+        match (slot, field) {
+            (MemTableFactory::SkipList { lookahead }, "lookahead") => {
+                *lookahead = usize::parse_value(field, text, config)?;
+                Ok(())
+            }
+            (MemTableFactory::Vector { count }, "count") => {
+                *count = usize::parse_value(field, text, config)?;
+                Ok(())
+            }
+            (MemTableFactory::HashSkipList(options), _) => options.set_text(field, text, config),
+            (MemTableFactory::HashLinkList(options), _) => options.set_text(field, text, config),
+            _ => Err(Error::invalid_argument(format!("Unrecognized option: {name}.{field}"))),
+        }
+    }
+
+    fn print(value: &MemTableFactory, dialect: Dialect) -> Option<String> {
+        let with_parameters = |parameters: String| format!("{{id={};{parameters}}}", value.name());
+        Some(match value {
+            MemTableFactory::SkipList { lookahead: 0 } => value.name().to_owned(),
+            MemTableFactory::SkipList { lookahead } => format!("{}:{lookahead}", value.name()),
+            MemTableFactory::Vector { count } => with_parameters(format!("count={count};")),
+            MemTableFactory::HashSkipList(options) => with_parameters(options.to_text(dialect, ";")),
+            MemTableFactory::HashLinkList(options) => with_parameters(options.to_text(dialect, ";")),
+        })
+    }
+}
