@@ -2,6 +2,12 @@
 
 #[doc(hidden)]
 pub mod compaction;
+mod key_word;
+#[doc(hidden)]
+pub mod memtable;
+pub mod merge;
 pub mod options;
+#[doc(hidden)]
+pub mod read;
 #[doc(hidden)]
 pub mod version;

@@ -1,0 +1,118 @@
+//! The range deletions of a memtable.
+//!
+//! Writers append tombstones; readers want fragments. Fragments are built when a scan asks for them and kept until the
+//! next tombstone. A point lookup searches the fragments that exist and looks through the few tombstones that came since,
+//! so that a workload that mixes range deletions with lookups does not rebuild the fragments for each.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use firn_env::sync::RwLock;
+use firn_format::comparator::InternalKeyComparator;
+use firn_format::key::SequenceNumber;
+use firn_format::range_tombstone::{FragmentedRangeTombstones, RangeTombstone};
+
+/// Tombstones beyond the fragments that a lookup goes through one by one before it rebuilds them, if the fragments are
+/// not many more themselves.
+const TAIL_LIMIT: usize = 32;
+
+/// See the module documentation.
+pub(super) struct RangeDeletions {
+    order: InternalKeyComparator,
+    count: AtomicUsize,
+    lists: RwLock<Lists>,
+}
+
+struct Lists {
+    tombstones: Vec<RangeTombstone>,
+    /// Made of the first `fragmented` tombstones.
+    fragments: Arc<FragmentedRangeTombstones>,
+    fragmented: usize,
+}
+
+impl Lists {
+    fn fragment(&mut self, order: &InternalKeyComparator) {
+        if self.fragmented < self.tombstones.len() {
+            self.fragments = Arc::new(FragmentedRangeTombstones::new(self.tombstones.clone(), order));
+            self.fragmented = self.tombstones.len();
+        }
+    }
+
+    fn tail(&self) -> &[RangeTombstone] {
+        self.tombstones.get(self.fragmented..).unwrap_or_default()
+    }
+}
+
+impl RangeDeletions {
+    pub(super) fn new(order: InternalKeyComparator) -> Self {
+        let lists = Lists { tombstones: Vec::new(), fragments: Arc::default(), fragmented: 0 };
+        Self { order, count: AtomicUsize::new(0), lists: RwLock::new(lists) }
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.count() == 0
+    }
+
+    #[inline]
+    pub(super) fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    pub(super) fn add(&self, tombstone: RangeTombstone) {
+        let mut lists = self.lists.write();
+        lists.tombstones.push(tombstone);
+        self.count.store(lists.tombstones.len(), Ordering::Release);
+    }
+
+    pub(super) fn fragments(&self) -> Arc<FragmentedRangeTombstones> {
+        let lists = self.lists.read();
+        if lists.tail().is_empty() {
+            return Arc::clone(&lists.fragments);
+        }
+        drop(lists);
+        let mut lists = self.lists.write();
+        lists.fragment(&self.order);
+        Arc::clone(&lists.fragments)
+    }
+
+    pub(super) fn max_covering_sequence(&self, user_key: &[u8], snapshot: SequenceNumber) -> SequenceNumber {
+        let lists = self.lists.read();
+        if lists.tail().len() > TAIL_LIMIT.max(lists.fragmented / 8) {
+            drop(lists);
+            return self.fragments().max_covering_sequence(user_key, snapshot, &self.order);
+        }
+        let covers = |t: &&RangeTombstone| {
+            t.sequence <= snapshot
+                && self.order.compare_user(&t.start, user_key).is_le()
+                && self.order.compare_user(user_key, &t.end).is_lt()
+        };
+        let in_tail = lists.tail().iter().filter(covers).map(|t| t.sequence).max().unwrap_or_default();
+        in_tail.max(lists.fragments.max_covering_sequence(user_key, snapshot, &self.order))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lookups_see_every_tombstone_with_and_without_fragments() {
+        let deletions = RangeDeletions::new(InternalKeyComparator::default());
+        for i in 0..200_u8 {
+            deletions.add(RangeTombstone {
+                start: vec![i],
+                end: vec![i + 2],
+                sequence: SequenceNumber(u64::from(i) + 1),
+            });
+            if i == 50 {
+                assert_eq!(deletions.fragments().tombstone_count(), 51);
+            }
+            let at = |key: u8, snapshot| deletions.max_covering_sequence(&[key], SequenceNumber(snapshot)).0;
+            assert_eq!(at(i, 1000), u64::from(i) + 1);
+            assert_eq!(at(i, u64::from(i)), u64::from(i));
+            assert_eq!(at(i + 2, 1000), 0);
+        }
+        assert_eq!(deletions.count(), 200);
+    }
+}
