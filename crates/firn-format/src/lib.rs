@@ -13,6 +13,7 @@ pub mod comparator;
 pub mod compression;
 pub mod data_block_hash;
 pub mod filename;
+pub mod filter;
 pub mod footer;
 pub mod hash;
 pub mod index;
