@@ -1,6 +1,24 @@
-//! Sorted table files.
+//! Sorted table files: one file at a time.
+//!
+//! [`TableReader`] opens a table file and answers lookups and iterators from it; [`sink`] is how what it finds is handed
+//! over; [`options`] says how new files are laid out. Files come in through `firn-env`, bytes get their meaning in
+//! `firn-format`. Nothing here knows levels, versions or the WAL.
 
+mod block_ref;
+mod index_block;
+mod iterator;
+mod key_order;
 pub mod options;
+mod pinning;
+mod readahead;
+pub mod reader;
 pub mod sink;
+mod table_file;
 
+pub use block_ref::{BlockRef, DataBlock, TableBlock};
+pub use index_block::IndexBlock;
+pub use iterator::TableIterator;
+pub use readahead::ReadAheadOptions;
+pub use reader::{Anchor, TableReadOptions, TableReader, TableReaderOptions};
 pub use sink::{GetControl, GetSink, Keepalive, PinSource, PinnedSlice, ValueRef};
+pub use table_file::BlockKind;

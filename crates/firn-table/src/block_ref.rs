@@ -1,0 +1,118 @@
+//! Blocks in memory and references that keep them there.
+//!
+//! A block that was read becomes a [`TableBlock`]; whoever works with it holds a [`BlockRef`]. Values are handed out
+//! borrowed from the block with the reference as their owner, so that a caller may keep them without a copy.
+
+use std::sync::Arc;
+
+use firn_error::Result;
+use firn_format::block::{BlockLayout, BlockView};
+
+use crate::index_block::IndexBlock;
+use crate::sink::{Keepalive, PinSource};
+
+/// A data block: its payload and where its parts lie.
+#[derive(Debug)]
+pub struct DataBlock {
+    payload: Vec<u8>,
+    layout: BlockLayout,
+}
+
+impl DataBlock {
+    /// Takes an uncompressed payload.
+    ///
+    /// # Errors
+    /// Corruption when it is no block.
+    pub fn new(payload: Vec<u8>) -> Result<Self> {
+        let layout = BlockLayout::parse(&payload)?;
+        Ok(Self { payload, layout })
+    }
+
+    /// The block as cursors walk over it.
+    #[inline]
+    pub fn view(&self) -> BlockView<'_> {
+        BlockView { payload: &self.payload, layout: self.layout }
+    }
+}
+
+/// A block in memory, of any kind that caches hold.
+#[derive(Debug)]
+pub enum TableBlock {
+    /// Entries.
+    Data(DataBlock),
+    /// An index block, an index partition, a top-level index or a filter partition index.
+    Index(IndexBlock),
+    /// A full filter or a filter partition, as it stands in the file.
+    Filter(Vec<u8>),
+}
+
+impl TableBlock {
+    /// Bytes of memory that the block takes.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Data(block) => size_of::<Self>() + block.payload.capacity(),
+            Self::Index(block) => block.memory_bytes(),
+            Self::Filter(bytes) => size_of::<Self>() + bytes.capacity(),
+        }
+    }
+}
+
+/// A reference that keeps a block in memory.
+#[derive(Clone, Debug)]
+pub enum BlockRef {
+    /// A block that no cache knows.
+    Owned(Arc<TableBlock>),
+}
+
+impl BlockRef {
+    /// A block that no cache knows.
+    pub fn owned(block: TableBlock) -> Self {
+        Self::Owned(Arc::new(block))
+    }
+
+    /// The block.
+    #[inline]
+    pub fn get(&self) -> &TableBlock {
+        match self {
+            Self::Owned(block) => block,
+        }
+    }
+
+    /// The block as a data block; an empty one if it is of another kind, which loaders see to that it never is.
+    #[inline]
+    pub fn data_view(&self) -> BlockView<'_> {
+        match self.get() {
+            TableBlock::Data(block) => block.view(),
+            _ => EMPTY_VIEW,
+        }
+    }
+
+    /// The block as an index block, if it is one.
+    #[inline]
+    pub fn index(&self) -> Option<&IndexBlock> {
+        match self.get() {
+            TableBlock::Index(block) => Some(block),
+            _ => None,
+        }
+    }
+}
+
+const EMPTY_VIEW: BlockView<'static> = BlockView {
+    payload: &[],
+    layout: BlockLayout {
+        entries_end: 0,
+        restarts_offset: 0,
+        num_restarts: 0,
+        separated_values: false,
+        hash_buckets: None,
+        uniform_keys: false,
+    },
+};
+
+impl PinSource for BlockRef {
+    fn keepalive(&self) -> Arc<dyn Keepalive> {
+        match self {
+            Self::Owned(block) => Arc::clone(block) as Arc<dyn Keepalive>,
+        }
+    }
+}

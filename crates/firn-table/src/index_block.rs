@@ -1,0 +1,274 @@
+//! Index blocks in memory.
+//!
+//! An index block is decoded once, when it is loaded, into arrays that are searched without touching its encoded form:
+//! the first eight bytes of every key behind the prefix that all keys share stand side by side as big-endian words, so
+//! that a search under the bytewise order compares integers and looks at whole keys only where words are equal.
+//!
+//! Always true here: the arrays have one element per entry; an entry is named by its position.
+
+use std::cmp::Ordering;
+
+use firn_error::{Error, Result};
+use firn_format::block::common_prefix;
+use firn_format::comparator::{ComparatorKind, InternalKeyComparator};
+use firn_format::index::{BlockHandle, IndexEntries, IndexFormat};
+use firn_format::key::{FOOTER_SIZE, extract_user_key};
+
+/// A decoded index block.
+#[derive(Debug)]
+pub struct IndexBlock {
+    comparator: InternalKeyComparator,
+    key_is_user_key: bool,
+    /// What the user keys of all entries start with; empty when there are no words.
+    shared_prefix: Vec<u8>,
+    /// The word of every entry's user key; empty when the order is not bytewise.
+    words: Vec<u64>,
+    handles: Vec<BlockHandle>,
+    /// Where each key ends in `keys`.
+    key_ends: Vec<u32>,
+    keys: Vec<u8>,
+    /// Where each first key ends in `first_keys`; empty when the index has none.
+    first_key_ends: Vec<u32>,
+    first_keys: Vec<u8>,
+}
+
+/// The first eight bytes of `bytes` as a number that orders as they do; missing bytes count as zero.
+#[inline(always)]
+pub(crate) fn prefix_word(bytes: &[u8]) -> u64 {
+    match bytes.first_chunk::<8>() {
+        Some(chunk) => u64::from_be_bytes(*chunk),
+        None => {
+            let mut chunk = [0; 8];
+            for (to, from) in chunk.iter_mut().zip(bytes) {
+                *to = *from;
+            }
+            u64::from_be_bytes(chunk)
+        }
+    }
+}
+
+fn end_of(bytes: &[u8]) -> Result<u32> {
+    u32::try_from(bytes.len()).map_err(|_| Error::corruption("index block too large"))
+}
+
+fn piece<'a>(ends: &[u32], bytes: &'a [u8], position: usize) -> &'a [u8] {
+    let start = position.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or(0);
+    let end = ends.get(position).copied().unwrap_or(start);
+    bytes.get(start as usize..end as usize).unwrap_or_default()
+}
+
+impl IndexBlock {
+    /// Decodes an index payload.
+    ///
+    /// # Errors
+    /// Corruption when an entry does not decode or an internal key is too short to be one.
+    pub fn decode(payload: &[u8], format: IndexFormat, comparator: &InternalKeyComparator) -> Result<Self> {
+        let mut entries = IndexEntries::new(payload, format)?;
+        let mut block = Self {
+            comparator: comparator.clone(),
+            key_is_user_key: format.key_is_user_key,
+            shared_prefix: Vec::new(),
+            words: Vec::new(),
+            handles: Vec::new(),
+            key_ends: Vec::new(),
+            keys: Vec::with_capacity(payload.len()),
+            first_key_ends: Vec::new(),
+            first_keys: Vec::new(),
+        };
+        while entries.advance()? {
+            let too_short = |key: &[u8]| key.len() < FOOTER_SIZE;
+            if !format.key_is_user_key && too_short(entries.key()) {
+                return Err(Error::corruption("index key is too short to be an internal key"));
+            }
+            block.keys.extend_from_slice(entries.key());
+            block.key_ends.push(end_of(&block.keys)?);
+            block.handles.push(entries.handle());
+            if format.has_first_key {
+                if too_short(entries.first_key()) {
+                    return Err(Error::corruption("first key in index is too short to be an internal key"));
+                }
+                block.first_keys.extend_from_slice(entries.first_key());
+                block.first_key_ends.push(end_of(&block.first_keys)?);
+            }
+        }
+        if comparator.kind() == ComparatorKind::Bytewise {
+            block.build_words();
+        }
+        block.keys.shrink_to_fit();
+        block.handles.shrink_to_fit();
+        block.key_ends.shrink_to_fit();
+        Ok(block)
+    }
+
+    fn build_words(&mut self) {
+        if self.is_empty() {
+            return;
+        }
+        let mut shared = self.user_key(0).len();
+        for position in 1..self.len() {
+            shared = shared.min(common_prefix(self.user_key(0), self.user_key(position)));
+        }
+        self.words = (0..self.len())
+            .map(|position| prefix_word(self.user_key(position).get(shared..).unwrap_or_default()))
+            .collect();
+        self.shared_prefix = self.user_key(0).get(..shared).unwrap_or_default().to_vec();
+        // Words that do not ascend mean keys that do not: then only whole keys are compared, as for any other order.
+        if !self.words.is_sorted() {
+            self.words = Vec::new();
+            self.shared_prefix = Vec::new();
+        }
+    }
+
+    /// Number of entries.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.handles.len()
+    }
+
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.handles.is_empty()
+    }
+
+    /// The handle at `position`.
+    #[inline]
+    pub fn handle(&self, position: usize) -> Option<BlockHandle> {
+        self.handles.get(position).copied()
+    }
+
+    /// The key at `position`, in the form the file has.
+    #[inline]
+    pub fn key(&self, position: usize) -> &[u8] {
+        piece(&self.key_ends, &self.keys, position)
+    }
+
+    /// The user key at `position`.
+    #[inline]
+    pub fn user_key(&self, position: usize) -> &[u8] {
+        let key = self.key(position);
+        if self.key_is_user_key { key } else { extract_user_key(key) }
+    }
+
+    /// The first internal key of the block at `position`, if the index tells it.
+    #[inline]
+    pub fn first_key(&self, position: usize) -> Option<&[u8]> {
+        if self.first_key_ends.is_empty() {
+            return None;
+        }
+        Some(piece(&self.first_key_ends, &self.first_keys, position))
+    }
+
+    /// Bytes of memory that the block takes.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.keys.capacity()
+            + self.first_keys.capacity()
+            + self.words.capacity() * size_of::<u64>()
+            + self.handles.capacity() * size_of::<BlockHandle>()
+            + (self.key_ends.capacity() + self.first_key_ends.capacity()) * size_of::<u32>()
+    }
+
+    /// Orders the key at `position` against the internal key `target`.
+    #[inline]
+    fn compare(&self, position: usize, target: &[u8]) -> Ordering {
+        if self.key_is_user_key {
+            self.comparator.compare_user(self.key(position), extract_user_key(target))
+        } else {
+            self.comparator.compare(self.key(position), target)
+        }
+    }
+
+    /// The first position whose key is at or after the internal key `target`; [`len`](Self::len) when there is none.
+    #[inline]
+    pub fn lower_bound(&self, target: &[u8]) -> usize {
+        if self.words.is_empty() {
+            return self.lower_bound_in(0, self.len(), target);
+        }
+        let user_key = extract_user_key(target);
+        let word = match user_key.strip_prefix(self.shared_prefix.as_slice()) {
+            Some(rest) => prefix_word(rest),
+            // All entries start with the prefix, so the target lies before or behind all of them.
+            None if user_key < self.shared_prefix.as_slice() => return 0,
+            None => return self.len(),
+        };
+        let low = self.words.partition_point(|&other| other < word);
+        if self.words.get(low) != Some(&word) {
+            return low;
+        }
+        let equal = self.words.get(low..).unwrap_or_default().partition_point(|&other| other == word);
+        self.lower_bound_in(low, low + equal, target)
+    }
+
+    fn lower_bound_in(&self, mut low: usize, mut high: usize, target: &[u8]) -> usize {
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.compare(middle, target) == Ordering::Less {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use firn_format::block::Sharing;
+    use firn_format::comparator::ReverseBytewiseComparator;
+    use firn_format::index::IndexBlockBuilder;
+    use firn_format::key::{InternalKey, SequenceNumber, ValueType};
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        #[test]
+        fn lower_bound_agrees_with_a_linear_search(
+            user_keys in prop::collection::btree_set(prop::collection::vec(prop::sample::select(vec![0u8, 1, 97, 255]), 0..14), 0..40),
+            targets in prop::collection::vec(prop::collection::vec(prop::sample::select(vec![0u8, 1, 97, 255]), 0..14), 20),
+            prefix in prop::collection::vec(any::<u8>(), 0..4),
+            key_is_user_key: bool,
+            reverse: bool,
+        ) {
+            let comparator = if reverse {
+                InternalKeyComparator::new(Arc::new(ReverseBytewiseComparator))
+            } else {
+                InternalKeyComparator::default()
+            };
+            let format = IndexFormat { key_is_user_key, value_is_delta_encoded: true, has_first_key: true };
+            let mut keys: Vec<InternalKey> = user_keys
+                .iter()
+                .map(|key| InternalKey::new(&[&prefix, key.as_slice()].concat(), SequenceNumber(5), ValueType::Value))
+                .collect();
+            if reverse {
+                keys.reverse();
+            }
+            let mut builder = IndexBlockBuilder::new(format, 3);
+            for (n, key) in keys.iter().enumerate() {
+                builder.add(key.encoded(), BlockHandle { offset: n as u64 * 15, size: 10 }, key.encoded(), Sharing::Allowed);
+            }
+            let block = IndexBlock::decode(builder.finish(), format, &comparator).unwrap();
+            prop_assert_eq!(block.len(), keys.len());
+            for (n, key) in keys.iter().enumerate() {
+                prop_assert_eq!(block.user_key(n), key.user_key());
+                prop_assert_eq!(block.first_key(n), Some(key.encoded()));
+                prop_assert_eq!(block.handle(n).unwrap().offset, n as u64 * 15);
+            }
+            let all = targets.iter().map(|key| [&prefix, key.as_slice()].concat());
+            for target in all.chain(targets.iter().cloned()).chain(keys.iter().map(|key| key.user_key().to_vec())) {
+                for sequence in [0, 5, 9] {
+                    let target = InternalKey::new(&target, SequenceNumber(sequence), ValueType::Value);
+                    let expected = keys.iter().position(|key| if key_is_user_key {
+                        comparator.compare_user(key.user_key(), target.user_key()).is_ge()
+                    } else {
+                        comparator.compare(key.encoded(), target.encoded()).is_ge()
+                    }).unwrap_or(keys.len());
+                    prop_assert_eq!(block.lower_bound(target.encoded()), expected);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! Iterating over one table in both directions.
+//!
+//! A [`TableIterator`] is two cursors, one in the index and one in a data block. The key is kept in a buffer that is
+//! reused from entry to entry, the value stays where it lies in the block. The iterator keeps its table and the blocks it
+//! stands on in memory, and so has no lifetime.
+
+use std::sync::Arc;
+
+use firn_error::{Error, Result};
+use firn_format::block::BlockCursor;
+use firn_format::index::BlockHandle;
+use firn_format::iterator::InternalIterator;
+use firn_format::key::FOOTER_SIZE;
+
+use crate::block_ref::BlockRef;
+use crate::index_block::IndexBlock;
+use crate::readahead::ReadAhead;
+use crate::reader::{TableReadOptions, TableReader};
+use crate::sink::ValueRef;
+
+/// A position among the data blocks of a table.
+#[derive(Debug, Default)]
+struct IndexCursor {
+    /// Position in the top-level index; unused where the index is not partitioned.
+    partition: usize,
+    /// The partition at that position, once it is needed.
+    partition_block: Option<BlockRef>,
+    /// Position in the index block or partition.
+    position: usize,
+}
+
+impl IndexCursor {
+    fn block<'a>(&'a self, table: &'a TableReader) -> Option<&'a IndexBlock> {
+        if table.is_partitioned() { self.partition_block.as_ref()?.index() } else { Some(table.index()) }
+    }
+
+    fn handle(&self, table: &TableReader) -> Option<BlockHandle> {
+        self.block(table)?.handle(self.position)
+    }
+
+    /// Loads the partition at `partition`; none beyond the last one.
+    fn load(&mut self, table: &TableReader, options: &TableReadOptions, partition: usize) -> Result<()> {
+        if self.partition_block.is_none() || self.partition != partition {
+            self.partition_block = None;
+            self.partition_block = match table.index().handle(partition) {
+                Some(handle) => Some(table.index_partition(handle, options)?),
+                None => None,
+            };
+            self.partition = partition;
+        }
+        Ok(())
+    }
+
+    fn seek_to_first(&mut self, table: &TableReader, options: &TableReadOptions) -> Result<()> {
+        if table.is_partitioned() {
+            self.load(table, options, 0)?;
+        }
+        self.position = 0;
+        Ok(())
+    }
+
+    fn seek_to_last(&mut self, table: &TableReader, options: &TableReadOptions) -> Result<()> {
+        if table.is_partitioned() {
+            self.load(table, options, table.index().len().saturating_sub(1))?;
+        }
+        self.position = self.block(table).map_or(0, |block| block.len().saturating_sub(1));
+        Ok(())
+    }
+
+    fn seek(&mut self, table: &TableReader, options: &TableReadOptions, target: &[u8]) -> Result<()> {
+        if table.is_partitioned() {
+            self.load(table, options, table.index().lower_bound(target))?;
+        }
+        self.position = self.block(table).map_or(0, |block| block.lower_bound(target));
+        Ok(())
+    }
+
+    fn next(&mut self, table: &TableReader, options: &TableReadOptions) -> Result<()> {
+        self.position += 1;
+        if table.is_partitioned() && self.block(table).is_some_and(|block| self.position >= block.len()) {
+            self.load(table, options, self.partition + 1)?;
+            self.position = 0;
+        }
+        Ok(())
+    }
+
+    /// Moves back; `false` at the first block.
+    fn prev(&mut self, table: &TableReader, options: &TableReadOptions) -> Result<bool> {
+        if self.position > 0 {
+            self.position -= 1;
+            return Ok(true);
+        }
+        if !table.is_partitioned() || self.partition == 0 {
+            return Ok(false);
+        }
+        self.load(table, options, self.partition - 1)?;
+        self.position = self.block(table).map_or(0, |block| block.len().saturating_sub(1));
+        Ok(true)
+    }
+}
+
+/// A cursor over the entries of a table. See [`InternalIterator`].
+#[derive(Debug)]
+pub struct TableIterator {
+    table: Arc<TableReader>,
+    options: TableReadOptions,
+    index: IndexCursor,
+    block: Option<BlockRef>,
+    block_handle: BlockHandle,
+    cursor: BlockCursor,
+    /// The key as it counts, where that differs from the stored one.
+    rewritten_key: Vec<u8>,
+    rewrites_keys: bool,
+    error: Option<Error>,
+    readahead: ReadAhead,
+}
+
+impl TableIterator {
+    pub(crate) fn new(table: Arc<TableReader>, options: TableReadOptions) -> Self {
+        let rewrites_keys = table.global_sequence().is_some();
+        let readahead = ReadAhead::new(options.readahead);
+        Self {
+            table,
+            options,
+            index: IndexCursor::default(),
+            block: None,
+            block_handle: BlockHandle::NULL,
+            cursor: BlockCursor::new(),
+            rewritten_key: Vec::new(),
+            rewrites_keys,
+            error: None,
+            readahead,
+        }
+    }
+
+    /// The table that is iterated over.
+    pub fn table(&self) -> &Arc<TableReader> {
+        &self.table
+    }
+
+    /// The value, with the block as its owner, so that it can be kept without a copy. The cursor must be valid.
+    pub fn value_ref(&self) -> ValueRef<'_> {
+        match &self.block {
+            Some(block) => crate::pinning::value_in_block(block, self.cursor.value_range()),
+            None => ValueRef::borrowed(&[]),
+        }
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.cursor.reset();
+        self.error = Some(self.table.file().locate(error, self.block_handle.offset));
+    }
+
+    /// Runs a move; an error makes the cursor invalid.
+    #[inline]
+    fn settle(&mut self, outcome: Result<()>) {
+        match outcome {
+            Err(error) => self.fail(error),
+            Ok(()) if self.cursor.valid() => {
+                if self.cursor.key().len() < FOOTER_SIZE {
+                    let message = format!("Corrupted Key: Internal Key too small. Size={}. ", self.cursor.key().len());
+                    self.fail(Error::corruption(message));
+                } else if self.rewrites_keys {
+                    self.table.order().rewrite(self.cursor.key(), &mut self.rewritten_key);
+                }
+            }
+            Ok(()) => {}
+        }
+    }
+
+    fn start(&mut self) {
+        self.error = None;
+        self.cursor.reset();
+    }
+
+    /// Brings in the block the index cursor stands on; `false` when it stands beyond the last.
+    fn load_block(&mut self) -> Result<bool> {
+        let Some(handle) = self.index.handle(&self.table) else {
+            self.block = None;
+            self.cursor.reset();
+            return Ok(false);
+        };
+        if self.block.is_none() || self.block_handle != handle {
+            self.block = None;
+            self.block_handle = handle;
+            self.block = Some(self.table.data_block(handle, &self.options, Some(&mut self.readahead))?);
+        }
+        Ok(true)
+    }
+
+    /// From the end of a block to the first entry of the next one that has any.
+    fn skip_empty_forward(&mut self) -> Result<()> {
+        while !self.cursor.valid() {
+            self.index.next(&self.table, &self.options)?;
+            if !self.load_block()? {
+                return Ok(());
+            }
+            if let Some(block) = &self.block {
+                self.cursor.seek_to_first(block.data_view())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// From the start of a block to the last entry of the one before that has any.
+    fn skip_empty_backward(&mut self) -> Result<()> {
+        while !self.cursor.valid() {
+            if !self.index.prev(&self.table, &self.options)? || !self.load_block()? {
+                self.cursor.reset();
+                return Ok(());
+            }
+            if let Some(block) = &self.block {
+                self.cursor.seek_to_last(block.data_view())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn try_seek_to_first(&mut self) -> Result<()> {
+        self.index.seek_to_first(&self.table, &self.options)?;
+        if self.load_block()? {
+            if let Some(block) = &self.block {
+                self.cursor.seek_to_first(block.data_view())?;
+            }
+            self.skip_empty_forward()?;
+        }
+        Ok(())
+    }
+
+    fn try_seek_to_last(&mut self) -> Result<()> {
+        self.index.seek_to_last(&self.table, &self.options)?;
+        if self.load_block()? {
+            if let Some(block) = &self.block {
+                self.cursor.seek_to_last(block.data_view())?;
+            }
+            self.skip_empty_backward()?;
+        }
+        Ok(())
+    }
+
+    fn try_seek(&mut self, target: &[u8]) -> Result<()> {
+        self.index.seek(&self.table, &self.options, target)?;
+        if self.load_block()? {
+            if let Some(block) = &self.block {
+                let order = self.table.order();
+                self.cursor.seek(block.data_view(), |key| order.compare(key, target))?;
+            }
+            self.skip_empty_forward()?;
+        }
+        Ok(())
+    }
+
+    fn try_seek_for_prev(&mut self, target: &[u8]) -> Result<()> {
+        self.index.seek(&self.table, &self.options, target)?;
+        if !self.load_block()? {
+            return self.try_seek_to_last();
+        }
+        if let Some(block) = &self.block {
+            let order = self.table.order();
+            self.cursor.seek_for_prev(block.data_view(), |key| order.compare(key, target))?;
+        }
+        self.skip_empty_backward()
+    }
+
+    #[inline]
+    fn try_next(&mut self) -> Result<()> {
+        if let Some(block) = &self.block
+            && !self.cursor.next(block.data_view())?
+        {
+            self.skip_empty_forward()?;
+        }
+        Ok(())
+    }
+
+    fn try_prev(&mut self) -> Result<()> {
+        if let Some(block) = &self.block
+            && !self.cursor.prev(block.data_view())?
+        {
+            self.skip_empty_backward()?;
+        }
+        Ok(())
+    }
+}
+
+impl InternalIterator for TableIterator {
+    #[inline]
+    fn valid(&self) -> bool {
+        self.cursor.valid()
+    }
+
+    fn seek_to_first(&mut self) {
+        self.start();
+        let outcome = self.try_seek_to_first();
+        self.settle(outcome);
+    }
+
+    fn seek_to_last(&mut self) {
+        self.start();
+        let outcome = self.try_seek_to_last();
+        self.settle(outcome);
+    }
+
+    fn seek(&mut self, target: &[u8]) {
+        self.start();
+        let outcome = self.try_seek(target);
+        self.settle(outcome);
+    }
+
+    fn seek_for_prev(&mut self, target: &[u8]) {
+        self.start();
+        let outcome = self.try_seek_for_prev(target);
+        self.settle(outcome);
+    }
+
+    #[inline]
+    fn next(&mut self) {
+        debug_assert!(self.valid());
+        let outcome = self.try_next();
+        self.settle(outcome);
+    }
+
+    fn prev(&mut self) {
+        debug_assert!(self.valid());
+        let outcome = self.try_prev();
+        self.settle(outcome);
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        if self.rewrites_keys { &self.rewritten_key } else { self.cursor.key() }
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        match &self.block {
+            Some(block) => self.cursor.value(block.data_view()),
+            None => &[],
+        }
+    }
+
+    fn status(&self) -> Result<()> {
+        match &self.error {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Point lookups in one table.
+
+use std::cmp::Ordering;
+
+use firn_error::Result;
+use firn_format::block::{BlockCursor, HashLookup};
+use firn_format::index::BlockHandle;
+use firn_format::key::{ParsedInternalKey, extract_user_key, parse_internal_key};
+
+use super::{TableReadOptions, TableReader};
+use crate::block_ref::BlockRef;
+use crate::index_block::IndexBlock;
+use crate::sink::{GetControl, GetSink};
+
+/// What a lookup knows after one data block.
+enum Outcome {
+    /// The sink has its answer, or the file has no more entries of the key.
+    Done,
+    /// Entries of the key may follow in the next block.
+    NextBlock,
+}
+
+impl TableReader {
+    /// Hands the entries of the user key of `lookup`, an internal key, at or before its sequence to `sink`, newest first,
+    /// until it has seen enough. Range tombstones are not considered.
+    ///
+    /// # Errors
+    /// Corruption, with file and offset, when the file is damaged; `Incomplete` when only memory may be used and a block is
+    /// not there.
+    pub fn get<S: GetSink>(&self, options: &TableReadOptions, lookup: &[u8], sink: &mut S) -> Result<()> {
+        if !self.is_partitioned() {
+            let index = self.index();
+            return self.get_in(index, index.lower_bound(lookup), options, lookup, sink).map(|_| ());
+        }
+        let top = self.index();
+        let mut partition = top.lower_bound(lookup);
+        while let Some(handle) = top.handle(partition) {
+            let block = self.index_partition(handle, options)?;
+            let Some(index) = block.index() else {
+                return Ok(());
+            };
+            if let Outcome::Done = self.get_in(index, index.lower_bound(lookup), options, lookup, sink)? {
+                return Ok(());
+            }
+            partition += 1;
+        }
+        Ok(())
+    }
+
+    fn get_in<S: GetSink>(
+        &self,
+        index: &IndexBlock,
+        mut position: usize,
+        options: &TableReadOptions,
+        lookup: &[u8],
+        sink: &mut S,
+    ) -> Result<Outcome> {
+        let user_key = extract_user_key(lookup);
+        while let Some(handle) = index.handle(position) {
+            if let Some(first_key) = index.first_key(position)
+                && self.comparator().compare_user(extract_user_key(first_key), user_key) == Ordering::Greater
+            {
+                return Ok(Outcome::Done);
+            }
+            let block = self.data_block(handle, options, None)?;
+            let outcome = self
+                .get_in_block(&block, handle, lookup, sink)
+                .map_err(|error| self.file().locate(error, handle.offset))?;
+            if let Outcome::Done = outcome {
+                return Ok(Outcome::Done);
+            }
+            position += 1;
+        }
+        Ok(Outcome::NextBlock)
+    }
+
+    fn get_in_block<S: GetSink>(
+        &self,
+        block: &BlockRef,
+        _handle: BlockHandle,
+        lookup: &[u8],
+        sink: &mut S,
+    ) -> Result<Outcome> {
+        let view = block.data_view();
+        let user_key = extract_user_key(lookup);
+        let order = self.order();
+        let mut cursor = BlockCursor::new();
+        let found = match view.hash_lookup(user_key) {
+            HashLookup::Collision => cursor.seek(view, |key| order.compare(key, lookup))?,
+            HashLookup::Restart(restart) => {
+                cursor.seek_from_restart(view, restart, |key| order.compare(key, lookup))?
+            }
+            // A key that is not in this block may be in the next one, if all keys here come before it.
+            HashLookup::Absent if view.layout.is_empty() => false,
+            HashLookup::Absent => {
+                let last = view.layout.num_restarts - 1;
+                if cursor.seek_from_restart(view, last, |key| order.compare(key, lookup))? {
+                    return Ok(Outcome::Done);
+                }
+                false
+            }
+        };
+        if !found {
+            return Ok(Outcome::NextBlock);
+        }
+        loop {
+            let parsed = parse_internal_key(cursor.key())?;
+            if self.comparator().compare_user(parsed.user_key, user_key) != Ordering::Equal {
+                return Ok(Outcome::Done);
+            }
+            let footer = order.footer(parsed.sequence.0 << 8 | parsed.value_type as u64);
+            let parsed = ParsedInternalKey { sequence: firn_format::key::SequenceNumber(footer >> 8), ..parsed };
+            let value = crate::pinning::value_in_block(block, cursor.value_range());
+            if sink.accept(parsed, value) == GetControl::Stop {
+                return Ok(Outcome::Done);
+            }
+            if !cursor.next(view)? {
+                return Ok(Outcome::NextBlock);
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Reading blocks of one table file: bytes in, verified and uncompressed payloads out.
+//!
+//! A [`TableFile`] knows how the file's blocks are checked and compressed. It checks every handle against the file's size
+//! before it allocates, every block against its checksum before it decompresses, and names file and offset in errors.
+
+use std::sync::Arc;
+
+use firn_env::RandomAccessFile;
+use firn_error::{Error, Result};
+use firn_format::block::BLOCK_TRAILER_SIZE;
+use firn_format::checksum::{self, ChecksumType};
+use firn_format::compression::{self, CompressionType, DecompressionDictionary, SizeFormat};
+use firn_format::footer::Footer;
+use firn_format::index::BlockHandle;
+use firn_format::properties::CompressionUse;
+
+use crate::readahead::ReadAhead;
+
+/// What a block of a table is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockKind {
+    /// Entries.
+    Data,
+    /// A full filter or one filter partition.
+    Filter,
+    /// The index of filter partitions.
+    FilterPartitionIndex,
+    /// Table properties.
+    Properties,
+    /// The compression dictionary.
+    CompressionDictionary,
+    /// Range tombstones.
+    RangeDeletion,
+    /// Prefixes of the hash index.
+    HashIndexPrefixes,
+    /// Metadata of the hash index.
+    HashIndexMetadata,
+    /// The directory of meta blocks.
+    MetaIndex,
+    /// An index block, an index partition or the top-level index.
+    Index,
+    /// An index of the user's own.
+    UserDefinedIndex,
+}
+
+impl BlockKind {
+    /// The name in error messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Data => "Data",
+            Self::Filter => "Filter",
+            Self::FilterPartitionIndex => "FilterPartitionIndex",
+            Self::Properties => "Properties",
+            Self::CompressionDictionary => "CompressionDictionary",
+            Self::RangeDeletion => "RangeDeletion",
+            Self::HashIndexPrefixes => "HashIndexPrefixes",
+            Self::HashIndexMetadata => "HashIndexMetadata",
+            Self::MetaIndex => "MetaIndex",
+            Self::Index => "Index",
+            Self::UserDefinedIndex => "UserDefinedIndex",
+        }
+    }
+
+    /// Whether blocks of this kind may be compressed.
+    const fn may_be_compressed(self) -> bool {
+        matches!(self, Self::Data | Self::Index | Self::HashIndexPrefixes | Self::HashIndexMetadata)
+    }
+}
+
+/// Whether a block is compared with its checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verify {
+    /// Compare.
+    Checksum,
+    /// Trust the bytes.
+    Nothing,
+}
+
+impl Verify {
+    pub(crate) const fn from_option(verify_checksums: bool) -> Self {
+        if verify_checksums { Self::Checksum } else { Self::Nothing }
+    }
+}
+
+/// One open table file.
+#[derive(Debug)]
+pub(crate) struct TableFile {
+    file: Arc<dyn RandomAccessFile>,
+    file_size: u64,
+    checksum_type: ChecksumType,
+    base_context_checksum: u32,
+    size_format: SizeFormat,
+    compression: CompressionUse,
+}
+
+impl TableFile {
+    /// The file that `footer` was read from. Until [`set_compression`](Self::set_compression), blocks may have any type.
+    pub(crate) fn new(file: Arc<dyn RandomAccessFile>, file_size: u64, footer: &Footer) -> Self {
+        Self {
+            file,
+            file_size,
+            checksum_type: footer.checksum_type,
+            base_context_checksum: footer.base_context_checksum,
+            size_format: SizeFormat::of_table(footer.format_version),
+            compression: CompressionUse::Any,
+        }
+    }
+
+    /// Limits the compression types that blocks may have.
+    pub(crate) fn set_compression(&mut self, compression: CompressionUse) {
+        self.compression = compression;
+    }
+
+    pub(crate) fn file_size(&self) -> u64 {
+        self.file_size
+    }
+
+    /// Adds the file's name and, unless it is known better, `offset` to an error.
+    #[cold]
+    pub(crate) fn locate(&self, error: Error, offset: u64) -> Error {
+        error.with_file(self.file.path()).with_offset(offset)
+    }
+
+    #[cold]
+    fn locate_block(&self, error: Error, handle: BlockHandle, kind: BlockKind) -> Error {
+        error
+            .with_context(format_args!("{} block of {} bytes", kind.name(), handle.size))
+            .with_file(self.file.path())
+            .with_offset(handle.offset)
+    }
+
+    /// Bytes of the block with its trailer, checked against the size of the file.
+    fn stored_length(&self, handle: BlockHandle, kind: BlockKind) -> Result<usize> {
+        match handle.checked_end() {
+            Some(end) if end <= self.file_size && handle.size <= firn_format::block::MAX_BLOCK_PAYLOAD => {
+                Ok(handle.size as usize + BLOCK_TRAILER_SIZE)
+            }
+            _ => Err(self.locate_block(
+                Error::corruption(format!("block handle points beyond the file's {} bytes", self.file_size)),
+                handle,
+                kind,
+            )),
+        }
+    }
+
+    /// The stored block with its trailer, its checksum not yet compared.
+    fn read_stored(&self, handle: BlockHandle, kind: BlockKind, readahead: Option<&mut ReadAhead>) -> Result<Vec<u8>> {
+        let length = self.stored_length(handle, kind)?;
+        if let Some(mapped) = self.file.as_mapped() {
+            let start = handle.offset as usize;
+            return match mapped.get(start..start + length) {
+                Some(bytes) => Ok(bytes.to_vec()),
+                None => Err(self.locate_block(Error::corruption("truncated block read"), handle, kind)),
+            };
+        }
+        let mut stored = vec![0; length];
+        let got = match readahead {
+            Some(readahead) => readahead.read(&*self.file, self.file_size, handle.offset, &mut stored)?,
+            None => self.file.read_at(handle.offset, &mut stored)?,
+        };
+        if got != length {
+            let error = Error::corruption(format!("truncated block read: wanted {length} bytes, got {got}"));
+            return Err(self.locate_block(error, handle, kind));
+        }
+        Ok(stored)
+    }
+
+    /// Compares a stored block with its checksum.
+    pub(crate) fn verify_stored(&self, stored: &[u8], handle: BlockHandle, kind: BlockKind) -> Result<()> {
+        let outcome = match stored.split_last_chunk::<4>() {
+            Some((data, word)) => checksum::verify(
+                self.checksum_type,
+                data,
+                u32::from_le_bytes(*word),
+                self.base_context_checksum,
+                handle.offset,
+            ),
+            None => Err(Error::corruption("truncated block read")),
+        };
+        outcome.map_err(|error| self.locate_block(error, handle, kind))
+    }
+
+    /// The stored payload of a block that is never compressed, followed by its 5 trailer bytes.
+    pub(crate) fn read_with_trailer(&self, handle: BlockHandle, kind: BlockKind) -> Result<Vec<u8>> {
+        self.read_stored(handle, kind, None)
+    }
+
+    /// The uncompressed payload of a block.
+    pub(crate) fn read_block(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        dictionary: Option<&DecompressionDictionary>,
+        verify: Verify,
+        readahead: Option<&mut ReadAhead>,
+    ) -> Result<Vec<u8>> {
+        let mut stored = self.read_stored(handle, kind, readahead)?;
+        if verify == Verify::Checksum {
+            self.verify_stored(&stored, handle, kind)?;
+        }
+        let payload_size = handle.size as usize;
+        let type_byte = stored.get(payload_size).copied().unwrap_or_default();
+        if type_byte == 0 {
+            stored.truncate(payload_size);
+            return Ok(stored);
+        }
+        let payload = stored.get(..payload_size).unwrap_or_default();
+        self.decompress(payload, type_byte, kind, dictionary).map_err(|error| self.locate_block(error, handle, kind))
+    }
+
+    fn decompress(
+        &self,
+        payload: &[u8],
+        type_byte: u8,
+        kind: BlockKind,
+        dictionary: Option<&DecompressionDictionary>,
+    ) -> Result<Vec<u8>> {
+        if !kind.may_be_compressed() {
+            return Err(Error::corruption(format!("compression type {type_byte} on a block that is never compressed")));
+        }
+        let compression = CompressionType::from_u8(type_byte)?;
+        if !self.compression.allows(type_byte) {
+            return Err(Error::corruption(format!(
+                "compression type {type_byte} contradicts property rocksdb.compression"
+            )));
+        }
+        let dictionary = if kind == BlockKind::Data { dictionary } else { None };
+        compression::decompress_to_vec(
+            compression,
+            self.size_format,
+            dictionary,
+            payload,
+            compression::MAX_RAW_BLOCK_BYTES,
+        )
+    }
+}
