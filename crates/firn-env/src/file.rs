@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 use firn_error::{Error, Result};
 
+use crate::rate_limiter::{IoPriority, RateLimiter};
+
 /// How a file is going to be read; a hint, never an obligation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AccessPattern {
@@ -30,7 +32,7 @@ pub enum AccessPattern {
 }
 
 /// How a file is opened. Fields that do not apply to the kind of file are ignored.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct FileOptions {
     /// Read around the page cache (`O_DIRECT`). Default: false.
     pub use_direct_reads: bool,
@@ -58,6 +60,10 @@ pub struct FileOptions {
     pub access_pattern: AccessPattern,
     /// Close on `exec`. Default: true.
     pub set_fd_cloexec: bool,
+    /// Writable files: ask this limiter before each `write`. Default: none. Mapped logs ignore it.
+    pub rate_limiter: Option<Arc<dyn RateLimiter>>,
+    /// The priority of those requests. Default: [`IoPriority::Unlimited`], which never waits.
+    pub rate_limiter_priority: IoPriority,
 }
 
 impl Default for FileOptions {
@@ -74,6 +80,8 @@ impl Default for FileOptions {
             mapped_log: false,
             access_pattern: AccessPattern::Normal,
             set_fd_cloexec: true,
+            rate_limiter: None,
+            rate_limiter_priority: IoPriority::Unlimited,
         }
     }
 }

@@ -11,20 +11,25 @@ pub mod clock;
 pub mod entropy;
 pub mod env;
 pub mod file;
+pub mod info_log;
 pub mod logger;
 pub mod memory;
 pub mod pool;
 pub mod posix;
+pub mod rate_limiter;
+pub mod sst_file_manager;
 pub mod sync;
 pub mod thread;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use env::Env;
-pub use firn_error::{Error, Result};
-
 pub use file::{
     AccessPattern, Directory, FileLock, FileOptions, FileSync, FileSystem, RandomAccessFile, SequentialFile,
     WritableFile, create_dir_all, read_file, write_file,
 };
+pub use firn_error::{Error, Result};
+pub use info_log::{FileLogger, InfoLogOptions, LogBuffer};
 pub use logger::{LogLevel, Logger, NullLogger};
 pub use pool::{JobPools, Priority};
+pub use rate_limiter::{GenericRateLimiter, IoKind, IoPriority, RateLimiter, RateLimiterMode, RateLimiterOptions};
+pub use sst_file_manager::{SstFileManager, SstFileManagerOptions};

@@ -78,6 +78,32 @@ pub trait Logger: Send + Sync + Debug {
     }
 }
 
+impl<L: Logger + ?Sized> Logger for std::sync::Arc<L> {
+    fn level(&self) -> LogLevel {
+        (**self).level()
+    }
+
+    fn set_level(&self, level: LogLevel) {
+        (**self).set_level(level);
+    }
+
+    fn write(&self, level: LogLevel, message: fmt::Arguments<'_>) {
+        (**self).write(level, message);
+    }
+
+    fn flush(&self) {
+        (**self).flush();
+    }
+
+    fn close(&self) {
+        (**self).close();
+    }
+
+    fn is_enabled(&self, level: LogLevel) -> bool {
+        (**self).is_enabled(level)
+    }
+}
+
 /// Drops every message.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NullLogger;
@@ -121,7 +147,7 @@ macro_rules! log_at {
     }};
 }
 
-/// Writes a debug message: `log_debug!(logger, "format", args...)`; `logger` dereferences to a [`Logger`].
+/// Writes a debug message: `log_debug!(logger, "format", args...)`; `logger` is a reference to a [`Logger`] or an `Arc` of one.
 #[macro_export]
 macro_rules! log_debug {
     ($logger:expr, $($message:tt)+) => { $crate::log_at!($crate::LogLevel::Debug, $logger, $($message)+) };

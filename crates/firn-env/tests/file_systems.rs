@@ -1,5 +1,6 @@
 //! One conformance suite for every file system and every flavour of file: the contracts of `firn_env::file`.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -341,7 +342,7 @@ fn an_open_mapped_log_reserves_blocks_and_gives_them_back() {
     let mut file = fs.new_writable_file(&path, &options).unwrap();
     file.append(b"record").unwrap();
     let visible = fs.file_size(&path).unwrap();
-    assert!(visible > 6 && visible % (32 << 10) == 0, "{visible}");
+    assert!(visible > 6 && visible.is_multiple_of(32 << 10), "{visible}");
     file.close().unwrap();
     assert_eq!(fs.file_size(&path).unwrap(), 6);
     use std::os::unix::fs::MetadataExt;

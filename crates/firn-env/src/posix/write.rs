@@ -15,6 +15,7 @@ use firn_error::{Error, Result};
 
 use super::{DIRECT_ALIGNMENT, aligned::AlignedBuffer, sys};
 use crate::file::{FileOptions, FileSync, WritableFile};
+use crate::rate_limiter::{IoKind, IoPriority, RateLimiter};
 
 /// Write-back is never asked for the last so many bytes: they would soon be written again.
 const RANGE_SYNC_LAG_BYTES: u64 = 1 << 20;
@@ -72,6 +73,25 @@ impl Reservation {
     }
 }
 
+/// Who is asked before bytes are written.
+#[derive(Debug)]
+struct Throttle {
+    limiter: Option<Arc<dyn RateLimiter>>,
+    priority: IoPriority,
+}
+
+impl Throttle {
+    fn new(options: &FileOptions) -> Self {
+        Self { limiter: options.rate_limiter.clone(), priority: options.rate_limiter_priority }
+    }
+
+    fn wait(&self, bytes: usize) {
+        if let Some(limiter) = &self.limiter {
+            limiter.request(bytes as u64, self.priority, IoKind::Write);
+        }
+    }
+}
+
 /// Where early write-back stands.
 #[derive(Debug)]
 struct EarlySync {
@@ -106,6 +126,7 @@ pub(super) struct BufferedFile {
     written: u64,
     reservation: Reservation,
     early: EarlySync,
+    throttle: Throttle,
     /// The file holds bytes behind `size` that closing must cut: a reservation, or an older life.
     cut_at_close: bool,
     closed: bool,
@@ -130,6 +151,7 @@ impl BufferedFile {
                 strict: options.strict_bytes_per_sync,
                 synced_until: size,
             },
+            throttle: Throttle::new(options),
             cut_at_close: held > size,
             closed: false,
         }
@@ -140,6 +162,7 @@ impl BufferedFile {
     }
 
     fn write_out(&mut self, data: &[u8]) -> Result<()> {
+        self.throttle.wait(data.len());
         self.reservation.cover(&self.file, self.written + data.len() as u64);
         pwrite(&self.file, &self.path, self.written, data)?;
         self.written += data.len() as u64;
@@ -257,6 +280,7 @@ pub(super) struct DirectFile {
     /// Bytes at the front of the buffer that are already on disk (a padded page).
     clean: usize,
     reservation: Reservation,
+    throttle: Throttle,
     closed: bool,
 }
 
@@ -281,6 +305,7 @@ impl DirectFile {
                 keep_size: options.fallocate_with_keep_size,
                 reserved: size,
             },
+            throttle: Throttle::new(options),
             closed: false,
         }
     }
@@ -295,6 +320,7 @@ impl DirectFile {
         }
         let padded = self.used.div_ceil(DIRECT_ALIGNMENT) * DIRECT_ALIGNMENT;
         let whole = self.used / DIRECT_ALIGNMENT * DIRECT_ALIGNMENT;
+        self.throttle.wait(padded);
         self.reservation.cover(&self.file, self.base + padded as u64);
         let memory = self.buffer.as_mut_slice();
         if let Some(padding) = memory.get_mut(self.used..padded) {
