@@ -1,7 +1,7 @@
 //! Blob files as a version knows them.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use firn_format::key::FileNumber;
 use firn_format::version_edit::BlobFileAddition;
@@ -12,12 +12,20 @@ use super::file_meta::ObsoleteFiles;
 #[derive(Debug)]
 pub struct SharedBlobFile {
     addition: BlobFileAddition,
-    obsolete: Option<Arc<ObsoleteFiles>>,
+    /// Set once a published version has the file.
+    obsolete: OnceLock<Arc<ObsoleteFiles>>,
 }
 
 impl SharedBlobFile {
-    pub(crate) fn new(addition: BlobFileAddition, obsolete: Option<Arc<ObsoleteFiles>>) -> Self {
-        Self { addition, obsolete }
+    pub(crate) fn new(addition: BlobFileAddition) -> Self {
+        Self { addition, obsolete: OnceLock::new() }
+    }
+
+    /// From now on the file joins `obsolete` when no version has it any more.
+    pub(crate) fn track(&self, obsolete: &Arc<ObsoleteFiles>) {
+        if self.obsolete.get().is_none() {
+            let _ = self.obsolete.set(Arc::clone(obsolete));
+        }
     }
 
     /// The durable description.
@@ -28,7 +36,7 @@ impl SharedBlobFile {
 
 impl Drop for SharedBlobFile {
     fn drop(&mut self) {
-        if let Some(obsolete) = &self.obsolete {
+        if let Some(obsolete) = self.obsolete.get() {
             obsolete.add_blob(self.addition.number);
         }
     }

@@ -93,7 +93,8 @@ impl ObsoleteFiles {
 /// What belongs to a file wherever in the tree it stands. One exists per file number and column family.
 pub struct FileHandle {
     identity: ObsoleteFile,
-    obsolete: Option<Arc<ObsoleteFiles>>,
+    /// Set once a published version has the file; before that nobody may conclude that the file is obsolete.
+    obsolete: OnceLock<Arc<ObsoleteFiles>>,
     stats: OnceLock<FileStats>,
 }
 
@@ -107,11 +108,18 @@ impl FileHandle {
     pub fn set_stats(&self, stats: FileStats) {
         let _ = self.stats.set(stats);
     }
+
+    /// From now on the file joins `obsolete` when its last handle goes.
+    pub(crate) fn track(&self, obsolete: &Arc<ObsoleteFiles>) {
+        if self.obsolete.get().is_none() {
+            let _ = self.obsolete.set(Arc::clone(obsolete));
+        }
+    }
 }
 
 impl Drop for FileHandle {
     fn drop(&mut self) {
-        if let Some(obsolete) = &self.obsolete {
+        if let Some(obsolete) = self.obsolete.get() {
             obsolete.add_table(self.identity);
         }
     }
@@ -130,16 +138,16 @@ pub struct FileMetaData {
 }
 
 impl FileMetaData {
-    /// A file that nobody tracks: nothing happens when it is dropped.
+    /// A file of the default column family that nobody tracks.
     pub fn new(file: NewFile) -> Self {
-        Self::with_obsolete_list(file, 0, None)
+        Self::of_column_family(file, 0)
     }
 
-    /// A file of `column_family` that joins `obsolete` when its last handle goes.
-    pub(crate) fn with_obsolete_list(file: NewFile, column_family: u32, obsolete: Option<Arc<ObsoleteFiles>>) -> Self {
+    /// A file of `column_family` that nobody tracks yet: nothing happens when it is dropped.
+    pub(crate) fn of_column_family(file: NewFile, column_family: u32) -> Self {
         let identity =
             ObsoleteFile { number: file.number, path_id: file.path_id, column_family, file_size: file.file_size };
-        Self::with_handle(file, Arc::new(FileHandle { identity, obsolete, stats: OnceLock::new() }))
+        Self::with_handle(file, Arc::new(FileHandle { identity, obsolete: OnceLock::new(), stats: OnceLock::new() }))
     }
 
     /// The same file at another place, sharing `handle`.

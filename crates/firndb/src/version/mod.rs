@@ -12,11 +12,32 @@
 #![allow(dead_code)]
 
 mod blob;
+mod builder;
 mod file_meta;
+mod manifest;
+mod pending;
+mod replay;
 mod search;
+mod set;
 #[expect(clippy::module_inception, reason = "a version is what the room is about")]
 mod version;
+mod wal_set;
+
+#[cfg(test)]
+mod tests;
 
 pub use blob::{BlobFileMetaData, SharedBlobFile};
+pub use builder::{ConsistencyChecks, FileStatsLoader, NoFileStats, RecoveredEpochs, VersionBuilder};
 pub use file_meta::{FileHandle, FileMetaData, FileStats, ObsoleteFile, ObsoleteFiles};
+pub use manifest::{read_current, read_manifest, table_path};
+pub use pending::{PendingWrite, WriteOutcome};
+pub use replay::{
+    ColumnFamilyNames, FamilySpec, ManifestReplay, OpenMode, PERSISTENT_STATS_COLUMN_FAMILY_NAME, RecoveredFamily,
+    RecoveredState,
+};
+pub use set::{
+    FamilyVersions, FileNumbers, HoldsVersions, Installed, ManifestChange, Recovered, VersionSet, VersionSetOptions,
+    create_database, list_column_families,
+};
 pub use version::{StatTotals, Version};
+pub use wal_set::WalSet;

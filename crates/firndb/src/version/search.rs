@@ -15,7 +15,7 @@ use super::FileMetaData;
 
 /// The search structure of one level whose files are in key order.
 #[derive(Debug, Default)]
-pub struct LevelSearch {
+pub(crate) struct LevelSearch {
     /// What all boundary user keys of the level begin with.
     common_prefix: Vec<u8>,
     /// Per file, the eight bytes of its largest user key after the common prefix; descending under the reverse order.
@@ -49,7 +49,7 @@ fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
 
 impl LevelSearch {
     /// The search structure of `files`, which are in key order and do not overlap.
-    pub fn new(files: &[Arc<FileMetaData>], order: &InternalKeyComparator) -> Self {
+    pub(crate) fn new(files: &[Arc<FileMetaData>], order: &InternalKeyComparator) -> Self {
         let (Some(first), Some(last)) = (files.first(), files.last()) else { return Self::default() };
         if order.kind() == ComparatorKind::Custom {
             return Self::default();
@@ -80,7 +80,12 @@ impl LevelSearch {
 
     /// The index of the first of `files` whose largest key is at or after `ikey`; `files.len()` if there is none.
     #[inline]
-    pub fn first_not_before(&self, files: &[Arc<FileMetaData>], ikey: &[u8], order: &InternalKeyComparator) -> usize {
+    pub(crate) fn first_not_before(
+        &self,
+        files: &[Arc<FileMetaData>],
+        ikey: &[u8],
+        order: &InternalKeyComparator,
+    ) -> usize {
         let is_before = |file: &Arc<FileMetaData>| order.compare(file.largest.encoded(), ikey) == Ordering::Less;
         let reverse = match order.kind() {
             ComparatorKind::Bytewise => false,
@@ -106,7 +111,7 @@ impl LevelSearch {
 
     /// Whether `user_key` is before the smallest user key of the file at `index`.
     #[inline]
-    pub fn is_before_file(
+    pub(crate) fn is_before_file(
         &self,
         files: &[Arc<FileMetaData>],
         index: usize,

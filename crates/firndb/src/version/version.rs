@@ -16,7 +16,7 @@ use firn_format::comparator::InternalKeyComparator;
 use firn_format::key::{FileNumber, InternalKey, SequenceNumber};
 
 use super::search::LevelSearch;
-use super::{BlobFileMetaData, FileMetaData};
+use super::{BlobFileMetaData, FileMetaData, ObsoleteFiles};
 
 /// Running totals over the files ever added to a chain of versions; the average value size comes from them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,6 +107,16 @@ impl Version {
             blob_files: BTreeMap::new(),
             totals: StatTotals::default(),
         })
+    }
+
+    /// Lets the files of this version, now published, become obsolete when the last version that has them goes.
+    pub(crate) fn track_files(&self, obsolete: &Arc<ObsoleteFiles>) {
+        self.all_files().for_each(|(_, file)| file.handle().track(obsolete));
+        self.parts.blob_files.values().for_each(|blob| blob.shared.track(obsolete));
+    }
+
+    pub(crate) fn into_parts(self) -> VersionParts {
+        self.parts
     }
 
     /// The id of the column family.
