@@ -1,4 +1,9 @@
 //! Reading: what a point lookup and a scan do with the entries that memtables and tables give them.
 
+mod get_context;
+pub mod merge_context;
 #[cfg(test)]
 pub(crate) mod testing;
+
+pub use get_context::{GetContext, LookupMode, get_from_memtable};
+pub use merge_context::{MergeContext, OperandOrder};
