@@ -491,6 +491,11 @@ impl<'a> BatchIter<'a> {
         }
     }
 
+    /// An iterator over no records.
+    pub const fn empty() -> Self {
+        Self { rest: &[], batch_bytes: 0, expected: 0, found: 0, state: IterState::Done }
+    }
+
     /// The byte offset in the batch of the record that comes next.
     pub fn offset(&self) -> usize {
         self.batch_bytes - self.rest.len()

@@ -11,3 +11,5 @@ pub mod options;
 pub mod read;
 #[doc(hidden)]
 pub mod version;
+#[doc(hidden)]
+pub mod write;
