@@ -1,10 +1,11 @@
 //! Sorted table files: one file at a time.
 //!
-//! [`TableReader`] opens a table file and answers lookups and iterators from it; [`sink`] is how what it finds is handed
+//! [`TableBuilder`] writes a table file; [`TableReader`] opens one and answers lookups and iterators from it; [`sink`] is how what it finds is handed
 //! over; [`options`] says how new files are laid out. Files come in through `firn-env`, bytes get their meaning in
 //! `firn-format`. Nothing here knows levels, versions or the WAL.
 
 mod block_ref;
+pub mod builder;
 mod index_block;
 mod iterator;
 mod key_order;
@@ -16,6 +17,7 @@ pub mod sink;
 mod table_file;
 
 pub use block_ref::{BlockRef, DataBlock, TableBlock};
+pub use builder::{TableBuilder, TableBuilderOptions, TableFileSummary, TablePropertiesCollector};
 pub use index_block::IndexBlock;
 pub use iterator::TableIterator;
 pub use readahead::ReadAheadOptions;

@@ -1,4 +1,5 @@
 //! Every table of the golden databases reads as RocksDB and LevelDB wrote it.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};

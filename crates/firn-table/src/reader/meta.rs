@@ -20,6 +20,8 @@ const OLD_PROPERTIES: &str = "rocksdb.stats";
 pub(crate) const COMPRESSION_DICTIONARY: &str = "rocksdb.compression_dict";
 pub(crate) const RANGE_DELETIONS: &str = "rocksdb.range_del";
 pub(crate) const INDEX: &str = "rocksdb.index";
+pub(crate) const HASH_INDEX_PREFIXES: &str = "rocksdb.hashindex.prefixes";
+pub(crate) const HASH_INDEX_METADATA: &str = "rocksdb.hashindex.metadata";
 
 /// The directory of meta blocks.
 #[derive(Debug)]

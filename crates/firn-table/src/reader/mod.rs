@@ -6,7 +6,7 @@
 //! levels or versions.
 
 mod get;
-mod meta;
+pub(crate) mod meta;
 mod whole;
 
 pub use whole::Anchor;
@@ -21,6 +21,7 @@ use firn_format::footer::{FOOTER_SIZE, Footer};
 use firn_format::index::{BlockHandle, IndexFormat};
 use firn_format::properties::{CompressionUse, TableProperties, names};
 use firn_format::range_tombstone::RangeTombstone;
+use firn_format::slice_transform::SliceTransform;
 
 use crate::block_ref::{BlockRef, DataBlock, TableBlock};
 use crate::index_block::IndexBlock;
@@ -36,6 +37,8 @@ use meta::MetaIndex;
 pub struct TableReaderOptions {
     /// The order of keys. Default: bytewise.
     pub comparator: InternalKeyComparator,
+    /// What prefixes are, for prefix filters. Default: there are none.
+    pub prefix_extractor: Option<Arc<dyn SliceTransform>>,
     /// The file's greatest sequence number as the MANIFEST knows it; ingested files need it. Default: unknown.
     pub largest_sequence: Option<u64>,
 }
