@@ -150,6 +150,7 @@ pub trait OptionSet: Default + Clone + 'static {
     /// Unknown names are `InvalidArgument` unless `config` ignores them; so are values that cannot be parsed and, where
     /// only mutable options may change, the others. The structure is unchanged on failure.
     fn set_text(&mut self, name: &str, text: &str, config: &ConfigOptions) -> Result<()> {
+        let raw = text;
         let unescaped;
         let text = if config.input_strings_escaped {
             unescaped = unescape(text);
@@ -164,7 +165,7 @@ pub trait OptionSet: Default + Clone + 'static {
         let Some(field) = Self::find(head) else {
             if Self::RETIRED.contains(&name) || config.ignore_unknown_options {
                 if let Some(kept) = self.kept_mut() {
-                    kept.0.insert(name.to_owned(), text.to_owned());
+                    kept.0.insert(name.to_owned(), raw.to_owned());
                 }
                 return Ok(());
             }
@@ -201,7 +202,7 @@ pub trait OptionSet: Default + Clone + 'static {
                 if inner.is_none()
                     && let Some(kept) = self.kept_mut()
                 {
-                    kept.0.insert(descriptor.name.to_owned(), text.to_owned());
+                    kept.0.insert(descriptor.name.to_owned(), raw.to_owned());
                 }
                 Ok(())
             }

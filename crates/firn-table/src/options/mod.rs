@@ -216,7 +216,7 @@ option_set! {
         /// Marks index blocks as uniform when the variation of their key gaps is below this; -1 is off.
         uniform_cv_threshold: f64 = -1.0 => mutable new;
         /// Whether keys in data blocks omit the bytes they share with their predecessor.
-        use_delta_encoding: bool = true => mutable;
+        use_delta_encoding: bool = true => mutable new;
         /// Route all reads through the user-defined index.
         use_udi_as_primary_index: bool = false => mutable new;
         /// An index of the application's own; known by name only.

@@ -6,11 +6,12 @@ use firn_format::comparator::{BytewiseComparator, Comparator};
 use firn_format::compression::{CompressionOptions, CompressionType};
 use firn_format::option_set;
 use firn_format::options::{Kept, KeptOptions, Memory, Nested, UnsupportedObject};
+use firn_format::slice_transform::SliceTransform;
 use firn_table::options::{TableFactory, TableFactoryCodec};
 
 use super::compaction_options::{CompactionOptionsFifo, CompactionOptionsUniversal};
 use super::enums::{CompactionPri, CompactionStyle, PrepopulateBlobCache, Temperature};
-use super::objects::{ComparatorCodec, DbPath, MemTableFactory, MemTableFactoryCodec};
+use super::objects::{ComparatorCodec, DbPath, MemTableFactory, MemTableFactoryCodec, SliceTransformCodec};
 
 option_set! {
     /// Options of one column family. Defaults are those of RocksDB 11.9 before sanitization.
@@ -127,6 +128,8 @@ option_set! {
         memtable_factory: MemTableFactory = MemTableFactory::default(), with MemTableFactoryCodec;
         /// Huge page size for the memtable arena (0 = off).
         memtable_huge_page_size: usize = 0 => mutable;
+        /// Prefixes by which inserts into the memtable remember their last position.
+        memtable_insert_with_hint_prefix_extractor: Option<Arc<dyn SliceTransform>> = None, with SliceTransformCodec;
         /// Flush after this many range deletions in the memtable (0 = off).
         memtable_max_range_deletions: u32 = 0 => mutable new;
         /// Hidden memtable entries skipped by one iterator operation that request a flush.
@@ -140,6 +143,8 @@ option_set! {
         memtable_verify_per_key_checksum_on_seek: bool = false => mutable new;
         /// Also put whole keys into the memtable Bloom filter.
         memtable_whole_key_filtering: bool = false => mutable;
+        /// Semantics of merge writes; by name only so far.
+        merge_operator: UnsupportedObject = UnsupportedObject(None) => loose;
         /// Smallest value stored in a blob file.
         min_blob_size: u64 = 0 => mutable;
         /// Contiguous point tombstones seen by an iterator that are turned into a range tombstone.
@@ -160,6 +165,8 @@ option_set! {
         persist_user_defined_timestamps: bool = true => new loose;
         /// Keep data younger than this out of the last level (0 = off).
         preclude_last_level_data_seconds: u64 = 0 => mutable;
+        /// Key prefix for prefix filters and prefix seeks; none means no prefixes.
+        prefix_extractor: Option<Arc<dyn SliceTransform>> = None, with SliceTransformCodec => mutable;
         /// Insert blobs into the cache at flush.
         prepopulate_blob_cache: PrepopulateBlobCache = PrepopulateBlobCache::Disable => mutable;
         /// Keep sequence-to-time mapping for this long (0 = off).

@@ -1,11 +1,14 @@
 //! Options of the whole database.
 
+use std::sync::Arc;
+
+use firn_env::{Env, Logger};
 use firn_format::compression::CompressionType;
 use firn_format::option_set;
 use firn_format::options::{Kept, KeptOptions, Memory, UnsupportedObject};
 
 use super::enums::{CacheTier, InfoLogLevel, Temperature, WalRecoveryMode};
-use super::objects::DbPath;
+use super::objects::{DbPath, EnvCodec};
 
 option_set! {
     /// Options of the whole database. Defaults are those of RocksDB 11.9 before sanitization.
@@ -79,6 +82,8 @@ option_set! {
         enforce_single_del_contracts: bool = true;
         /// Flush during WAL recovery when the shared budget is exceeded.
         enforce_write_buffer_manager_during_recovery: bool = true => new;
+        /// The outside world: files, time and background threads. Default: the one all databases of the process share.
+        env: Env = Env::default(), with EnvCodec => parse_only never;
         /// Fail the open when the database already exists.
         error_if_exists: bool = false;
         /// Store file-system open metadata of SSTs in the MANIFEST and use it at open.
@@ -93,6 +98,8 @@ option_set! {
         follower_catchup_retry_wait_ms: u64 = 100 => new;
         /// Follower mode: catch-up period.
         follower_refresh_catchup_period_ms: u64 = 10_000 => new;
+        /// Destination of informational messages; none means the file `LOG` in the database's directory or `db_log_dir`.
+        info_log: Option<Arc<dyn Logger>> = None, with Memory;
         /// Minimum severity written.
         info_log_level: InfoLogLevel = InfoLogLevel::Info;
         /// Set close-on-exec on file descriptors.

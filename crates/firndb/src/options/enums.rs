@@ -122,6 +122,19 @@ option_enum! {
     }
 }
 
+impl From<InfoLogLevel> for firn_env::LogLevel {
+    fn from(level: InfoLogLevel) -> Self {
+        match level {
+            InfoLogLevel::Debug => Self::Debug,
+            InfoLogLevel::Info => Self::Info,
+            InfoLogLevel::Warn => Self::Warn,
+            InfoLogLevel::Error => Self::Error,
+            InfoLogLevel::Fatal => Self::Fatal,
+            InfoLogLevel::Header => Self::Header,
+        }
+    }
+}
+
 option_enum! {
     /// Where a read may look.
     pub enum ReadTier {

@@ -5,13 +5,19 @@
 //! [`firn_format::options::OptionSet`]; values flow to every other room. Always true here: a default structure is valid, and
 //! parsing never changes a structure when it fails.
 
+mod change;
 mod column_family_options;
 mod compaction_options;
 mod db_options;
 mod enums;
+mod file;
 mod objects;
 mod operation;
+mod presets;
+mod sanitize;
+mod validate;
 
+pub use change::{change_column_family_options, change_db_options};
 pub use column_family_options::ColumnFamilyOptions;
 pub use compaction_options::{CompactionOptionsFifo, CompactionOptionsUniversal, FileTemperatureAge};
 pub use db_options::DbOptions;
@@ -19,16 +25,24 @@ pub use enums::{
     BlobGarbageCollectionPolicy, BottommostLevelCompaction, CacheTier, CompactionPri, CompactionStopStyle,
     CompactionStyle, InfoLogLevel, IoPriority, PrepopulateBlobCache, ReadTier, Temperature, WalRecoveryMode,
 };
+pub use file::{
+    LoadedOptions, ROCKSDB_VERSION, check_same_options, latest_options_file, load_latest_options,
+    load_options_from_file, print_options, remove_old_options_files, write_options_file,
+};
 pub use firn_format::options::{ConfigOptions, Dialect, OptionSet, SanityLevel};
 pub use firn_table::options::{BlockBasedTableOptions, FilterPolicy, TableFactory};
 pub use objects::{
-    ComparatorCodec, DbPath, HashLinkListOptions, HashSkipListOptions, MemTableFactory, MemTableFactoryCodec,
-    builtin_comparator,
+    ComparatorCodec, DbPath, EnvCodec, HashLinkListOptions, HashSkipListOptions, MemTableFactory, MemTableFactoryCodec,
+    SliceTransformCodec, builtin_comparator,
 };
 pub use operation::{
     CompactRangeOptions, CompactionOptions, FlushOptions, IngestExternalFileOptions, ReadOptions,
     SizeApproximationOptions, WaitForCompactOptions, WriteOptions,
 };
+pub use sanitize::{
+    BackgroundJobLimits, DERIVED_SECONDS, sanitize_column_family_options, sanitize_db_options, sanitize_table_options,
+};
+pub use validate::{parse_offpeak_time, validate_column_family_options, validate_db_options, validate_table_options};
 
 /// Options of a database and of its default column family together.
 #[derive(Clone, Debug, Default)]
@@ -50,3 +64,6 @@ impl From<ColumnFamilyOptions> for Options {
         Self { db: DbOptions::default(), cf }
     }
 }
+
+#[cfg(test)]
+mod tests;

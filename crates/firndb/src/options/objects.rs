@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use firn_env::Env;
 use firn_format::comparator::{BytewiseComparator, Comparator, ReverseBytewiseComparator};
 use firn_format::options::{ConfigOptions, Dialect, ObjectText, OptionCodec, OptionSet, ValueKind};
+use firn_format::slice_transform::{self, SliceTransform};
 use firn_format::{Error, Result, option_set};
 
 /// A directory of tables and how many bytes it shall hold before the next one is used.
@@ -207,5 +209,49 @@ impl OptionCodec<MemTableFactory> for MemTableFactoryCodec {
             MemTableFactory::HashSkipList(options) => with_parameters(options.to_text(dialect, ";")),
             MemTableFactory::HashLinkList(options) => with_parameters(options.to_text(dialect, ";")),
         })
+    }
+}
+
+/// Reads and writes a prefix extractor by its id.
+#[derive(Clone, Copy, Debug)]
+pub struct SliceTransformCodec;
+
+impl OptionCodec<Option<Arc<dyn SliceTransform>>> for SliceTransformCodec {
+    const KIND: ValueKind = ValueKind::Object;
+
+    fn parse(
+        slot: &mut Option<Arc<dyn SliceTransform>>,
+        _name: &str,
+        text: &str,
+        _config: &ConfigOptions,
+    ) -> Result<()> {
+        *slot = slice_transform::from_string(text)?;
+        Ok(())
+    }
+
+    fn print(value: &Option<Arc<dyn SliceTransform>>, _dialect: Dialect) -> Option<String> {
+        Some(value.as_ref().map_or_else(|| "nullptr".into(), |transform| transform.id()))
+    }
+}
+
+/// Reads the environment by name; only the default one has a name.
+#[derive(Clone, Copy, Debug)]
+pub struct EnvCodec;
+
+impl OptionCodec<Env> for EnvCodec {
+    const KIND: ValueKind = ValueKind::Object;
+
+    fn parse(slot: &mut Env, _name: &str, text: &str, _config: &ConfigOptions) -> Result<()> {
+        match text.trim() {
+            "" | "PosixEnv" | "DefaultEnv" => {
+                *slot = Env::default();
+                Ok(())
+            }
+            other => Err(Error::not_supported(format!("Could not load Env: {other}"))),
+        }
+    }
+
+    fn print(_value: &Env, _dialect: Dialect) -> Option<String> {
+        None
     }
 }
