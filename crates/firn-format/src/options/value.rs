@@ -7,7 +7,7 @@ use firn_error::{Error, Result};
 
 use super::codec::ValueKind;
 use super::{ConfigOptions, Dialect};
-use crate::options_text::{escape, join_list, split_list, strip_braces};
+use crate::options_text::{escape_value, join_list, split_list, strip_braces};
 
 /// A value with a text form of its own, independent of the option that holds it.
 pub trait OptionValue: Sized {
@@ -196,7 +196,7 @@ impl OptionValue for String {
     }
 
     fn print_value(&self, _dialect: Dialect) -> String {
-        escape(self)
+        escape_value(self)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use firn_error::{Error, Result};
 
-use super::map::{escape, trim, unescape};
+use super::map::{escape, is_blank, trim, unescape};
 
 const HEADER: &str = "# This is a RocksDB option file.
 #
@@ -118,13 +118,23 @@ fn at_line(message: impl std::fmt::Display, line: usize) -> Error {
     Error::invalid_argument(format!("[RocksDBOptionsParser Error] : {message} (at line {line})"))
 }
 
-/// `line` without its comment and without blanks at the ends. A `#` behind a backslash starts no comment.
+/// `line` without its comment and without blanks at the ends. A `#` behind a backslash starts no comment, a blank behind one
+/// is no blank at the end.
 fn strip_comment(line: &str) -> &str {
     let bytes = line.as_bytes();
     let comment = (0..bytes.len()).find(|&at| {
         bytes.get(at) == Some(&b'#') && at.checked_sub(1).and_then(|before| bytes.get(before)) != Some(&b'\\')
     });
-    trim(comment.and_then(|at| line.get(..at)).unwrap_or(line))
+    let line = comment
+        .and_then(|at| line.get(..at))
+        .unwrap_or(line)
+        .trim_start_matches(|c: char| u8::try_from(c).is_ok_and(is_blank));
+    let trimmed = trim(line);
+    let escapes_next = trimmed.bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1;
+    match line.as_bytes().get(trimmed.len()) {
+        Some(b' ' | b'\t') if escapes_next => line.get(..trimmed.len() + 1).unwrap_or(trimmed),
+        _ => trimmed,
+    }
 }
 
 impl Reader {

@@ -26,6 +26,19 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
+/// Escapes a whole value: beside what [`escape`] does, blanks at the ends, which readers would trim.
+pub fn escape_value(text: &str) -> String {
+    let inner = text.trim_matches([' ', '\t']);
+    if inner.len() == text.len() {
+        return escape(text);
+    }
+    let at = text.len() - text.trim_start_matches([' ', '\t']).len();
+    let (head, rest) = text.split_at(at);
+    let (inner, tail) = rest.split_at(inner.len().min(rest.len()));
+    let blanks = |blanks: &str| blanks.chars().flat_map(|blank| ['\\', blank]).collect::<String>();
+    format!("{}{}{}", blanks(head), escape(inner), blanks(tail))
+}
+
 /// Takes escapes back; a lone `\` at the end is dropped.
 pub fn unescape(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());

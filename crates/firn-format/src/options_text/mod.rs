@@ -8,7 +8,7 @@ mod file;
 mod map;
 
 pub use file::{OptionsFile, OptionsFileVersion, OptionsSection, SectionKind};
-pub use map::{escape, is_blank, join_list, parse_map, split_list, strip_braces, trim, unescape};
+pub use map::{escape, escape_value, is_blank, join_list, parse_map, split_list, strip_braces, trim, unescape};
 
 #[cfg(test)]
 mod tests;

@@ -139,3 +139,12 @@ proptest::proptest! {
         let _ = OptionsFile::parse(&text);
     }
 }
+
+#[test]
+fn blanks_at_the_ends_of_values_survive() {
+    for value in [" a", "a ", "\t a b \t ", "  ", "a\\", "a\\ ", ""] {
+        let line = format!("[DBOptions]\n  x={}\n[CFOptions \"default\"]\n", escape_value(value));
+        let file = OptionsFile::parse(&line).unwrap();
+        assert_eq!(unescape(file.db().unwrap().get("x").unwrap()), value, "{line:?}");
+    }
+}

@@ -8,7 +8,8 @@
 mod filter_policy;
 mod table_factory;
 
-pub use filter_policy::{FilterPolicy, FilterPolicyCodec};
+pub use filter_policy::FilterPolicyCodec;
+pub use firn_format::filter::FilterPolicy;
 pub use table_factory::{CuckooTableOptions, PlainTableEncoding, PlainTableOptions, TableFactory, TableFactoryCodec};
 
 use firn_format::checksum::ChecksumType;

@@ -22,13 +22,13 @@ fn filter_policies_have_rocksdbs_ids() {
         ("rocksdb.BuiltinBloomFilter", "rocksdb.BuiltinBloomFilter"),
     ] {
         let options = parse(&format!("filter_policy={text}"));
-        assert_eq!(options.filter_policy.map(|policy| policy.id()).as_deref(), Some(id), "{text}");
+        assert_eq!(options.filter_policy.map(|policy| policy.to_option_string()).as_deref(), Some(id), "{text}");
     }
     for text in ["bloomfilter", "bloomfilter:8k", "ribbonfilter:10:x", "other:10"] {
-        assert!(FilterPolicy::from_id(text).is_none(), "{text}");
+        assert!(FilterPolicy::from_string(text).is_err(), "{text}");
     }
     let ribbon = parse("filter_policy={id=ribbonfilter:10:0;bloom_before_level=3;}");
-    assert_eq!(ribbon.filter_policy, Some(FilterPolicy::Ribbon { millibits_per_key: 10_000, bloom_before_level: 3 }));
+    assert_eq!(ribbon.filter_policy, Some(FilterPolicy::ribbon(10.0, 3)));
     assert_eq!(
         ribbon.to_text(Dialect::RocksDb11, ";").matches("{id=ribbonfilter:10:3;bloom_before_level=3;}").count(),
         1

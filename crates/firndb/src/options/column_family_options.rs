@@ -9,9 +9,13 @@ use firn_format::options::{Kept, KeptOptions, Memory, Nested, UnsupportedObject}
 use firn_format::slice_transform::SliceTransform;
 use firn_table::options::{TableFactory, TableFactoryCodec};
 
+use crate::merge::MergeOperator;
+
 use super::compaction_options::{CompactionOptionsFifo, CompactionOptionsUniversal};
 use super::enums::{CompactionPri, CompactionStyle, PrepopulateBlobCache, Temperature};
-use super::objects::{ComparatorCodec, DbPath, MemTableFactory, MemTableFactoryCodec, SliceTransformCodec};
+use super::objects::{
+    ComparatorCodec, DbPath, MemTableFactory, MemTableFactoryCodec, MergeOperatorCodec, SliceTransformCodec,
+};
 
 option_set! {
     /// Options of one column family. Defaults are those of RocksDB 11.9 before sanitization.
@@ -143,8 +147,8 @@ option_set! {
         memtable_verify_per_key_checksum_on_seek: bool = false => mutable new;
         /// Also put whole keys into the memtable Bloom filter.
         memtable_whole_key_filtering: bool = false => mutable;
-        /// Semantics of merge writes; by name only so far.
-        merge_operator: UnsupportedObject = UnsupportedObject(None) => loose;
+        /// Semantics of merge writes; none means that they are refused.
+        merge_operator: Option<Arc<dyn MergeOperator>> = None, with MergeOperatorCodec => loose;
         /// Smallest value stored in a blob file.
         min_blob_size: u64 = 0 => mutable;
         /// Contiguous point tombstones seen by an iterator that are turned into a range tombstone.

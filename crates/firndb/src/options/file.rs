@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use firn_env::{FileSystem, read_file, write_file};
-use firn_format::options::{Comparison, ConfigOptions, Dialect, OptionSet, SanityLevel};
+use firn_format::options::{Comparison, ConfigOptions, Dialect, OptionSet, SanityLevel, ValueKind};
 use firn_format::options_text::{OptionsFile, OptionsFileVersion, OptionsSection, SectionKind};
 use firn_format::{Error, Result};
 use firn_table::options::TableFactory;
@@ -251,11 +251,13 @@ fn first_difference<S: OptionSet>(
         .iter()
         .filter(|field| compared(field.descriptor.flags.comparison) && !field.descriptor.flags.parse_only)
         .find_map(|field| {
-            let (specified, stored) =
-                ((field.print)(specified, Dialect::RocksDb11)?, (field.print)(stored, Dialect::RocksDb11)?);
-            // Objects without a registered name cannot be read back; a merge operator may be added later.
-            let is_object = field.descriptor.kind == firn_format::options::ValueKind::Object;
-            let tolerated = is_object && stored == "nullptr";
-            (specified != stored && !tolerated).then_some((field.descriptor.name, specified, stored))
+            let name = field.descriptor.name;
+            let specified = (field.print)(specified, Dialect::RocksDb11)?;
+            // An object that is not known by name was not loaded; its text was.
+            let kept = stored.kept().and_then(|kept| kept.0.get(name)).cloned();
+            let stored = kept.or_else(|| (field.print)(stored, Dialect::RocksDb11))?;
+            // An operator may be added to a database that had none.
+            let tolerated = field.descriptor.kind == ValueKind::Object && stored == "nullptr";
+            (specified != stored && !tolerated).then_some((name, specified, stored))
         })
 }

@@ -33,7 +33,7 @@ pub use firn_format::options::{ConfigOptions, Dialect, OptionSet, SanityLevel};
 pub use firn_table::options::{BlockBasedTableOptions, FilterPolicy, TableFactory};
 pub use objects::{
     ComparatorCodec, DbPath, EnvCodec, HashLinkListOptions, HashSkipListOptions, MemTableFactory, MemTableFactoryCodec,
-    SliceTransformCodec, builtin_comparator,
+    MergeOperatorCodec, SliceTransformCodec, builtin_comparator,
 };
 pub use operation::{
     CompactRangeOptions, CompactionOptions, FlushOptions, IngestExternalFileOptions, ReadOptions,

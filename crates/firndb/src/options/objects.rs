@@ -6,8 +6,11 @@ use std::sync::Arc;
 use firn_env::Env;
 use firn_format::comparator::{BytewiseComparator, Comparator, ReverseBytewiseComparator};
 use firn_format::options::{ConfigOptions, Dialect, ObjectText, OptionCodec, OptionSet, ValueKind};
+use firn_format::options_text::{escape, unescape};
 use firn_format::slice_transform::{self, SliceTransform};
 use firn_format::{Error, Result, option_set};
+
+use crate::merge::{self, MergeOperator};
 
 /// A directory of tables and how many bytes it shall hold before the next one is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -253,5 +256,67 @@ impl OptionCodec<Env> for EnvCodec {
 
     fn print(_value: &Env, _dialect: Dialect) -> Option<String> {
         None
+    }
+}
+
+/// Reads and writes a merge operator by its name, with its parameters where it has some.
+#[derive(Clone, Copy, Debug)]
+pub struct MergeOperatorCodec;
+
+impl OptionCodec<Option<Arc<dyn MergeOperator>>> for MergeOperatorCodec {
+    const KIND: ValueKind = ValueKind::Object;
+
+    fn parse(slot: &mut Option<Arc<dyn MergeOperator>>, name: &str, text: &str, config: &ConfigOptions) -> Result<()> {
+        let Some(object) = ObjectText::parse(text) else {
+            *slot = None;
+            return Ok(());
+        };
+        let mut operator = match &object.id {
+            Some(id) => Some(
+                merge::built_in(id, None)
+                    .ok_or_else(|| Error::not_supported(format!("Could not load MergeOperator: {id}")))?,
+            ),
+            None => slot.clone(),
+        };
+        for (field, value) in &object.parameters {
+            Self::parse_field(&mut operator, name, field, value, config)?;
+        }
+        *slot = operator;
+        Ok(())
+    }
+
+    fn parse_field(
+        slot: &mut Option<Arc<dyn MergeOperator>>,
+        name: &str,
+        field: &str,
+        text: &str,
+        config: &ConfigOptions,
+    ) -> Result<()> {
+        if field == "id" {
+            return Self::parse(slot, name, text, config);
+        }
+        // The value of a parameter carries escapes of its own, as every value does.
+        let value = if config.input_strings_escaped { unescape(text) } else { text.to_owned() };
+        let has_field = |operator: &&Arc<dyn MergeOperator>| {
+            operator.option_text().split_once('=').is_some_and(|(known, _)| known == field)
+        };
+        let changed =
+            slot.as_ref().filter(has_field).and_then(|operator| merge::built_in(operator.name(), Some(&value)));
+        match changed {
+            Some(operator) => {
+                *slot = Some(operator);
+                Ok(())
+            }
+            None => Err(Error::invalid_argument(format!("Unrecognized option: {name}.{field}"))),
+        }
+    }
+
+    fn print(value: &Option<Arc<dyn MergeOperator>>, _dialect: Dialect) -> Option<String> {
+        let Some(operator) = value else { return Some("nullptr".into()) };
+        let parameters = operator.option_text();
+        Some(match parameters.split_once('=') {
+            None => operator.name().to_owned(),
+            Some((name, value)) => format!("{{id={};{name}={};}}", operator.name(), escape(value)),
+        })
     }
 }

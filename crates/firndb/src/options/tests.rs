@@ -1,7 +1,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use firn_env::{Env, FileSystem};
+use firn_env::Env;
 use firn_format::options_text::OptionsFile;
 
 use super::*;
@@ -91,7 +92,7 @@ fn files_are_written_loaded_and_removed() {
     let db = DbOptions { max_open_files: 99, ..DbOptions::default() };
     let mut cf = ColumnFamilyOptions::default();
     cf.apply_string("prefix_extractor=fixed:3;write_buffer_size=1M", &ConfigOptions::default()).unwrap();
-    cf.block_based_mut().filter_policy = Some(FilterPolicy::ribbon(9.9));
+    cf.block_based_mut().filter_policy = Some(FilterPolicy::ribbon(9.9, 0));
     let name = "odd: #\"name]\\\n";
     for number in [5, 7, 9] {
         let families = [("default", &cf), (name, &cf)];
@@ -107,7 +108,7 @@ fn files_are_written_loaded_and_removed() {
     assert_eq!(names, ["default", name]);
     let family = loaded.column_family(name).unwrap();
     assert_eq!(family.write_buffer_size, 1 << 20);
-    assert_eq!(family.table_factory.block_based().unwrap().filter_policy, Some(FilterPolicy::ribbon(9.9)));
+    assert_eq!(family.table_factory.block_based().unwrap().filter_policy, Some(FilterPolicy::ribbon(9.9, 0)));
     cf.write_buffer_size = 2 << 20;
     let error = check_same_options(&loaded, &db, [("default", &cf)], SanityLevel::ExactMatch).unwrap_err();
     assert!(error.message().contains("same number of column family names"));
@@ -282,4 +283,49 @@ fn legacy_and_unknown_objects() {
     assert!(text.contains("compaction_filter=Mine;"), "{text}");
     let error = Options::from_string("memtable=cuckoo").unwrap_err();
     assert_eq!(error.message(), "cuckoo hash memtable is not supported anymore.");
+}
+
+/// The delimiters of the string-appending operator: in memory, in the file, and after a load.
+#[test]
+fn delimiters_survive_as_far_as_in_rocksdb() {
+    use crate::merge::built_in;
+    for (delimiter, printed, loaded) in [
+        (",", "delimiter=,", ","),
+        ("a:b", "delimiter=a\\:b", "a:b"),
+        ("#", "delimiter=\\#", "#"),
+        ("}", "delimiter=}", "}"),
+        ("\\", "delimiter=\\\\", ""),
+        ("\n", "delimiter=\\n", ""),
+        (" ", "delimiter= ", ""),
+    ] {
+        let cf = ColumnFamilyOptions {
+            merge_operator: built_in("stringappend", Some(delimiter)),
+            ..ColumnFamilyOptions::default()
+        };
+        let text = print_options(&DbOptions::default(), [("default", &cf)], Dialect::RocksDb11, ROCKSDB_VERSION);
+        assert!(text.contains(&format!("merge_operator={{id=StringAppendOperator;{printed};}}")), "{delimiter:?}");
+        let again = LoadedOptions::parse(&text, &ConfigOptions::default()).unwrap();
+        let operator = again.column_family("default").unwrap().merge_operator.clone().expect("an operator");
+        assert_eq!(operator.option_text(), format!("delimiter={loaded}"), "{delimiter:?}");
+    }
+}
+
+#[test]
+fn a_comparator_of_the_applications_own_survives_by_name() {
+    struct Own;
+    impl firn_format::comparator::Comparator for Own {
+        fn name(&self) -> &str {
+            "own.Comparator"
+        }
+        fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+            a.cmp(b)
+        }
+    }
+    let env = Env::memory();
+    let dir = Path::new("/db");
+    env.fs().create_dir_if_missing(dir).unwrap();
+    let cf = ColumnFamilyOptions { comparator: Arc::new(Own), ..ColumnFamilyOptions::default() };
+    write_options_file(&**env.fs(), dir, 1, 2, &DbOptions::default(), [("default", &cf)]).unwrap();
+    let loaded = load_latest_options(&**env.fs(), dir, &ConfigOptions::default()).unwrap();
+    assert!(loaded.print(Dialect::Portable).contains("  comparator=own.Comparator\n"));
 }
