@@ -2,8 +2,11 @@
 
 mod get_context;
 pub mod merge_context;
+pub mod merging_iterator;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod tombstone_cover;
 
 pub use get_context::{GetContext, LookupMode, get_from_memtable};
 pub use merge_context::{MergeContext, OperandOrder};
+pub use merging_iterator::MergingIterator;
