@@ -20,7 +20,7 @@ use firn_format::compression::DecompressionDictionary;
 use firn_format::footer::{FOOTER_SIZE, Footer};
 use firn_format::index::{BlockHandle, IndexFormat};
 use firn_format::properties::{CompressionUse, TableProperties, names};
-use firn_format::range_tombstone::RangeTombstone;
+use firn_format::range_tombstone::{FragmentedRangeTombstones, RangeTombstone};
 use firn_format::slice_transform::SliceTransform;
 
 use crate::block_ref::{BlockRef, DataBlock, TableBlock};
@@ -86,6 +86,7 @@ pub struct TableReader {
     index: IndexBlock,
     dictionary: Option<DecompressionDictionary>,
     range_tombstones: Vec<RangeTombstone>,
+    fragmented_tombstones: Arc<FragmentedRangeTombstones>,
 }
 
 impl TableReader {
@@ -128,6 +129,8 @@ impl TableReader {
             global_sequence: properties.global_sequence(options.largest_sequence)?,
         };
         let range_tombstones = meta::read_range_tombstones(&file, &metaindex, &order)?;
+        let fragmented_tombstones =
+            Arc::new(FragmentedRangeTombstones::new(range_tombstones.clone(), &order.comparator));
         let dictionary = match metaindex.find(meta::COMPRESSION_DICTIONARY) {
             Some(handle) => meta::read_dictionary(&file, handle)?,
             None => None,
@@ -161,6 +164,7 @@ impl TableReader {
             index,
             dictionary,
             range_tombstones,
+            fragmented_tombstones,
         })
     }
 
@@ -200,6 +204,11 @@ impl TableReader {
     /// None; they were read when the table was opened.
     pub fn range_tombstones(&self) -> Result<Vec<RangeTombstone>> {
         Ok(self.range_tombstones.clone())
+    }
+
+    /// The range tombstones cut into fragments that do not overlap; empty in most tables. Not cut to the file's bounds.
+    pub fn fragmented_range_tombstones(&self) -> &Arc<FragmentedRangeTombstones> {
+        &self.fragmented_tombstones
     }
 
     /// An iterator over the entries that stands nowhere. Range tombstones are not among them.
