@@ -2,7 +2,7 @@
 //!
 //! Callers hand in a closure and get a [`JoinHandle`]; the operating system shows the name (at most 15 bytes of it).
 
-pub use std::thread::{JoinHandle, ThreadId, current, scope, yield_now};
+pub use std::thread::{JoinHandle, Thread, ThreadId, current, park, scope, yield_now};
 
 use firn_error::{Error, Result};
 

@@ -438,7 +438,7 @@ impl WriteBatch {
     }
 
     /// Appends a transaction marker or a no-op; none of them counts. The end of a prepare section drops the save points.
-    pub(crate) fn append_marker(&mut self, record: &Record<'_>) {
+    pub fn append_marker(&mut self, record: &Record<'_>) {
         debug_assert!(!record.is_counted());
         record.encode(&mut self.bytes);
         self.flags = self.flags.with(ContentFlags::of(record));

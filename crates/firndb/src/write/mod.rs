@@ -9,6 +9,7 @@
 
 pub mod batch;
 pub mod controller;
+pub mod group;
 pub mod replay;
 pub mod wal;
 
