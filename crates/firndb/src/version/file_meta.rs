@@ -15,6 +15,8 @@ use firn_env::sync::Mutex;
 use firn_format::key::FileNumber;
 use firn_format::version_edit::NewFile;
 
+use super::OpenTable;
+
 /// Numbers of a table that its properties tell and the MANIFEST does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileStats {
@@ -96,6 +98,8 @@ pub struct FileHandle {
     /// Set once a published version has the file; before that nobody may conclude that the file is obsolete.
     obsolete: OnceLock<Arc<ObsoleteFiles>>,
     stats: OnceLock<FileStats>,
+    /// The open table, where tables stay open for good.
+    table: OnceLock<Arc<OpenTable>>,
 }
 
 impl FileHandle {
@@ -107,6 +111,17 @@ impl FileHandle {
     /// Remembers the numbers from the file's properties; the first caller wins.
     pub fn set_stats(&self, stats: FileStats) {
         let _ = self.stats.set(stats);
+    }
+
+    /// The open table, if it was pinned.
+    #[inline]
+    pub(crate) fn pinned_table(&self) -> Option<&Arc<OpenTable>> {
+        self.table.get()
+    }
+
+    /// Keeps the table open for as long as any version has the file; the first caller wins.
+    pub(crate) fn pin_table(&self, table: Arc<OpenTable>) -> &Arc<OpenTable> {
+        self.table.get_or_init(|| table)
     }
 
     /// From now on the file joins `obsolete` when its last handle goes.
@@ -147,7 +162,15 @@ impl FileMetaData {
     pub(crate) fn of_column_family(file: NewFile, column_family: u32) -> Self {
         let identity =
             ObsoleteFile { number: file.number, path_id: file.path_id, column_family, file_size: file.file_size };
-        Self::with_handle(file, Arc::new(FileHandle { identity, obsolete: OnceLock::new(), stats: OnceLock::new() }))
+        Self::with_handle(
+            file,
+            Arc::new(FileHandle {
+                identity,
+                obsolete: OnceLock::new(),
+                stats: OnceLock::new(),
+                table: OnceLock::new(),
+            }),
+        )
     }
 
     /// The same file at another place, sharing `handle`.

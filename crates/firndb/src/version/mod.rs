@@ -9,28 +9,33 @@
 //!
 //! [`VersionEdit`]: firn_format::version_edit::VersionEdit
 
-#![allow(dead_code)]
-
 mod blob;
 mod builder;
 mod file_meta;
+mod level_iterator;
 mod manifest;
 mod pending;
+mod read;
 mod replay;
 mod search;
 mod set;
+mod tables;
 #[expect(clippy::module_inception, reason = "a version is what the room is about")]
 mod version;
 mod wal_set;
 
+#[cfg(test)]
+mod read_tests;
 #[cfg(test)]
 mod tests;
 
 pub use blob::{BlobFileMetaData, SharedBlobFile};
 pub use builder::{ConsistencyChecks, FileStatsLoader, NoFileStats, RecoveredEpochs, VersionBuilder};
 pub use file_meta::{FileHandle, FileMetaData, FileStats, ObsoleteFile, ObsoleteFiles};
+pub use level_iterator::{LevelIterator, RunIterator};
 pub use manifest::{read_current, read_manifest, table_path};
 pub use pending::{PendingWrite, WriteOutcome};
+pub use read::{LookupSink, SortedRun};
 pub use replay::{
     ColumnFamilyNames, FamilySpec, ManifestReplay, OpenMode, PERSISTENT_STATS_COLUMN_FAMILY_NAME, RecoveredFamily,
     RecoveredState,
@@ -39,5 +44,6 @@ pub use set::{
     FamilyVersions, FileNumbers, HoldsVersions, Installed, ManifestChange, Recovered, VersionSet, VersionSetOptions,
     create_database, list_column_families,
 };
+pub use tables::{FamilyTables, FamilyTablesOptions, OpenPolicy, OpenTable, TableRef, TableSource};
 pub use version::{StatTotals, Version};
 pub use wal_set::WalSet;

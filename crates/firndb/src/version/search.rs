@@ -9,7 +9,6 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use firn_format::comparator::{ComparatorKind, InternalKeyComparator};
-use firn_format::key::extract_user_key;
 
 use super::FileMetaData;
 
@@ -24,8 +23,9 @@ pub(crate) struct LevelSearch {
     smallest: Vec<u64>,
 }
 
-/// Where a user key stands relative to the common prefix of a level.
-enum Place {
+/// Where a user key stands relative to what all boundaries of a level begin with; found once per lookup and level.
+#[derive(Clone, Copy)]
+pub(crate) enum Place {
     Before,
     Word(u64),
     After,
@@ -51,14 +51,28 @@ impl LevelSearch {
     /// The search structure of `files`, which are in key order and do not overlap.
     pub(crate) fn new(files: &[Arc<FileMetaData>], order: &InternalKeyComparator) -> Self {
         let (Some(first), Some(last)) = (files.first(), files.last()) else { return Self::default() };
+        Self::between(first.smallest.user_key(), last.largest.user_key(), files, order)
+    }
+
+    /// The search structure of files in any order that may overlap; only [`may_contain`](Self::may_contain) makes sense then.
+    pub(crate) fn unsorted(files: &[Arc<FileMetaData>], order: &InternalKeyComparator) -> Self {
+        let least = files.iter().map(|file| file.smallest.user_key()).min_by(|a, b| order.compare_user(a, b));
+        let greatest = files.iter().map(|file| file.largest.user_key()).max_by(|a, b| order.compare_user(a, b));
+        match (least, greatest) {
+            (Some(least), Some(greatest)) => Self::between(least, greatest, files, order),
+            _ => Self::default(),
+        }
+    }
+
+    fn between(least: &[u8], greatest: &[u8], files: &[Arc<FileMetaData>], order: &InternalKeyComparator) -> Self {
         if order.kind() == ComparatorKind::Custom {
             return Self::default();
         }
         // Under either built-in order every key between two keys begins with what the two have in common.
-        let len = common_prefix_len(first.smallest.user_key(), last.largest.user_key());
+        let len = common_prefix_len(least, greatest);
         let words = |pick: fn(&FileMetaData) -> &[u8]| files.iter().map(|file| word_of(pick(file), len)).collect();
         Self {
-            common_prefix: first.smallest.user_key().get(..len).unwrap_or_default().to_vec(),
+            common_prefix: least.get(..len).unwrap_or_default().to_vec(),
             largest: words(|file| file.largest.user_key()),
             smallest: words(|file| file.smallest.user_key()),
         }
@@ -66,7 +80,7 @@ impl LevelSearch {
 
     /// Where `user_key` stands, in ascending byte order.
     #[inline]
-    fn place(&self, user_key: &[u8]) -> Place {
+    pub(crate) fn place(&self, user_key: &[u8]) -> Place {
         let prefix = self.common_prefix.as_slice();
         if prefix.is_empty() {
             return Place::Word(word_of(user_key, 0));
@@ -78,12 +92,14 @@ impl LevelSearch {
         }
     }
 
-    /// The index of the first of `files` whose largest key is at or after `ikey`; `files.len()` if there is none.
+    /// The index of the first of `files` whose largest key is at or after `ikey`, whose user key stands at `place`;
+    /// `files.len()` if there is none.
     #[inline]
     pub(crate) fn first_not_before(
         &self,
         files: &[Arc<FileMetaData>],
         ikey: &[u8],
+        place: Place,
         order: &InternalKeyComparator,
     ) -> usize {
         let is_before = |file: &Arc<FileMetaData>| order.compare(file.largest.encoded(), ikey) == Ordering::Less;
@@ -93,37 +109,69 @@ impl LevelSearch {
             ComparatorKind::Custom => return files.partition_point(is_before),
         };
         debug_assert_eq!(self.largest.len(), files.len());
-        let word = match (self.place(extract_user_key(ikey)), reverse) {
+        let word = match (place, reverse) {
             (Place::Before, false) | (Place::After, true) => return 0,
             (Place::After, false) | (Place::Before, true) => return files.len(),
             (Place::Word(word), _) => word,
         };
-        let (first, behind) = if reverse {
-            let first = self.largest.partition_point(|largest| *largest > word);
-            (first, first + run_of(&self.largest, first, word))
+        let first = if reverse {
+            self.largest.partition_point(|largest| *largest > word)
         } else {
-            let first = self.largest.partition_point(|largest| *largest < word);
-            (first, first + run_of(&self.largest, first, word))
+            self.largest.partition_point(|largest| *largest < word)
         };
+        let behind = first + run_of(&self.largest, first, word);
         // Only the files whose word equals the key's are undecided.
         first + files.get(first..behind).map_or(0, |ties| ties.partition_point(is_before))
     }
 
-    /// Whether `user_key` is before the smallest user key of the file at `index`.
+    /// Whether `user_key`, which stands at `place`, is before the smallest user key of the file at `index`.
     #[inline]
     pub(crate) fn is_before_file(
         &self,
         files: &[Arc<FileMetaData>],
         index: usize,
         user_key: &[u8],
+        place: Place,
         order: &InternalKeyComparator,
     ) -> bool {
-        if let (Some(&smallest), Place::Word(word)) = (self.smallest.get(index), self.place(user_key))
+        if let (Some(&smallest), Place::Word(word)) = (self.smallest.get(index), place)
             && smallest != word
         {
             return (word < smallest) != (order.kind() == ComparatorKind::ReverseBytewise);
         }
         files.get(index).is_none_or(|file| order.compare_user(user_key, file.smallest.user_key()) == Ordering::Less)
+    }
+
+    /// Whether `user_key`, which stands at `place`, is behind the largest user key of the file at `index`.
+    #[inline]
+    fn is_behind_file(
+        &self,
+        files: &[Arc<FileMetaData>],
+        index: usize,
+        user_key: &[u8],
+        place: Place,
+        order: &InternalKeyComparator,
+    ) -> bool {
+        if let (Some(&largest), Place::Word(word)) = (self.largest.get(index), place)
+            && largest != word
+        {
+            return (word > largest) != (order.kind() == ComparatorKind::ReverseBytewise);
+        }
+        files.get(index).is_none_or(|file| order.compare_user(user_key, file.largest.user_key()) == Ordering::Greater)
+    }
+
+    /// Whether `user_key`, which stands at `place`, is between the boundaries of the file at `index`.
+    #[inline]
+    pub(crate) fn may_contain(
+        &self,
+        files: &[Arc<FileMetaData>],
+        index: usize,
+        user_key: &[u8],
+        place: Place,
+        order: &InternalKeyComparator,
+    ) -> bool {
+        !self.is_before_file(files, index, user_key, place, order)
+            && !self.is_behind_file(files, index, user_key, place, order)
     }
 }
 
@@ -198,10 +246,15 @@ mod tests {
                     .iter()
                     .position(|file| order.compare(file.largest.encoded(), ikey.encoded()) != Ordering::Less)
                     .unwrap_or(files.len());
-                prop_assert_eq!(search.first_not_before(&files, ikey.encoded(), &order), expected);
+                let place = search.place(&probe.0);
+                prop_assert_eq!(search.first_not_before(&files, ikey.encoded(), place, &order), expected);
                 for (at, file) in files.iter().enumerate() {
                     let before = order.compare_user(&probe.0, file.smallest.user_key()) == Ordering::Less;
-                    prop_assert_eq!(search.is_before_file(&files, at, &probe.0, &order), before);
+                    prop_assert_eq!(search.is_before_file(&files, at, &probe.0, place, &order), before);
+                    let behind = order.compare_user(&probe.0, file.largest.user_key()) == Ordering::Greater;
+                    let unsorted = LevelSearch::unsorted(&files, &order);
+                    let place = unsorted.place(&probe.0);
+                    prop_assert_eq!(unsorted.may_contain(&files, at, &probe.0, place, &order), !before && !behind);
                 }
             }
         }

@@ -130,8 +130,9 @@ fn every_golden_manifest_recovers_to_the_files_that_are_there() {
             for (level, file) in version.all_files() {
                 let key = file.largest.encoded();
                 if level > 0 && !file.largest.is_range_sentinel() {
-                    let at =
-                        version.search(level).unwrap().first_not_before(version.files(level), key, version.order());
+                    let search = version.search(level).unwrap();
+                    let place = search.place(file.largest.user_key());
+                    let at = search.first_not_before(version.files(level), key, place, version.order());
                     assert_eq!(version.files(level)[at].number, file.number);
                 }
             }

@@ -10,10 +10,11 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use firn_format::comparator::InternalKeyComparator;
 use firn_format::key::{FileNumber, InternalKey, SequenceNumber};
+use firn_format::range_tombstone::FragmentedRangeTombstones;
 
 use super::search::LevelSearch;
 use super::{BlobFileMetaData, FileMetaData, ObsoleteFiles};
@@ -78,6 +79,8 @@ pub struct Version {
     parts: VersionParts,
     searches: Vec<LevelSearch>,
     num_non_empty_levels: usize,
+    /// The range tombstones of every sorted run, found when the first iterator asks.
+    pub(super) run_tombstones: OnceLock<Vec<Option<Arc<FragmentedRangeTombstones>>>>,
 }
 
 impl Version {
@@ -87,13 +90,13 @@ impl Version {
             .iter()
             .enumerate()
             .map(|(level, files)| match level {
-                0 => LevelSearch::default(),
+                0 => LevelSearch::unsorted(files, &parts.order),
                 _ => LevelSearch::new(files, &parts.order),
             })
             .collect();
         parts.compact_cursors.resize(parts.levels.len(), None);
         let num_non_empty_levels = parts.levels.iter().rposition(|files| !files.is_empty()).map_or(0, |last| last + 1);
-        Self { parts, searches, num_non_empty_levels }
+        Self { parts, searches, num_non_empty_levels, run_tombstones: OnceLock::new() }
     }
 
     /// A version without files.

@@ -1,0 +1,158 @@
+//! Lookups and iterators over the tables of golden databases, compared with each other.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use firn_env::{Env, FileOptions};
+use firn_format::iterator::InternalIterator;
+use firn_format::key::{InternalKey, SequenceNumber, ValueType, parse_internal_key};
+use firn_table::{TableReadOptions, TableReaderOptions};
+
+use super::*;
+use crate::read::{GetContext, LookupMode};
+
+fn golden(name: &str) -> Option<VersionSet> {
+    let shared = std::env::var_os("FIRN_SHARED")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), Into::into);
+    let db = shared.join("golden").join(name).join("db");
+    let fs = Env::shared().fs().clone();
+    if !fs.file_exists(&db).unwrap_or(false) {
+        eprintln!("SKIPPED: there is no golden database at {}", db.display());
+        return None;
+    }
+    let spec = FamilySpec {
+        name: "default".into(),
+        order: Default::default(),
+        num_levels: 7,
+        force_consistency_checks: true,
+        allow_ingest_behind: false,
+        paths: vec![db.clone()],
+    };
+    let options = VersionSetOptions::new(fs, db);
+    Some(VersionSet::recover(options, vec![spec], OpenMode::ReadOnly).unwrap().0)
+}
+
+fn tables_of(set: &VersionSet, capacity: Option<usize>) -> Arc<FamilyTables> {
+    Arc::new(FamilyTables::new(FamilyTablesOptions {
+        fs: set.options().fs.clone(),
+        file_options: FileOptions::default(),
+        db_path: set.options().db_path.clone(),
+        spec: set.family(0).unwrap().spec().clone(),
+        reader: TableReaderOptions::default(),
+        capacity,
+        verify_sst_unique_id_in_manifest: true,
+    }))
+}
+
+/// Every point entry of a run, by walking forward; walking backward must give the reverse.
+fn entries(run: &mut SortedRun) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let (mut forward, mut backward) = (Vec::new(), Vec::new());
+    let iterator = &mut run.iterator;
+    iterator.seek_to_first();
+    while iterator.valid() {
+        forward.push((iterator.key().to_vec(), iterator.value().to_vec()));
+        iterator.next();
+    }
+    iterator.status().unwrap();
+    iterator.seek_to_last();
+    while iterator.valid() {
+        backward.push((iterator.key().to_vec(), iterator.value().to_vec()));
+        iterator.prev();
+    }
+    iterator.status().unwrap();
+    backward.reverse();
+    assert_eq!(forward.len(), backward.len());
+    assert!(forward == backward);
+    forward
+}
+
+fn check_database(name: &str, capacity: Option<usize>) {
+    let Some(set) = golden(name) else { return };
+    let version = Arc::clone(set.family(0).unwrap().current());
+    let tables = tables_of(&set, capacity);
+    let source: Arc<dyn TableSource> = tables.clone();
+    let options = TableReadOptions::default();
+    let mut runs = version.sorted_runs(&source, &options).unwrap();
+    let mut newest: BTreeMap<Vec<u8>, (u64, ValueType, Vec<u8>)> = BTreeMap::new();
+    let mut total = 0;
+    for run in &mut runs {
+        let entries = entries(run);
+        total += entries.len();
+        for (at, (key, value)) in entries.iter().enumerate() {
+            let parsed = parse_internal_key(key).unwrap();
+            let sequence = parsed.sequence.0;
+            let known = newest.entry(parsed.user_key.to_vec()).or_insert((sequence, parsed.value_type, value.clone()));
+            if known.0 < sequence {
+                *known = (sequence, parsed.value_type, value.clone());
+            }
+            if at % 37 == 0 {
+                run.iterator.seek(key);
+                assert_eq!(run.iterator.key(), key);
+                run.iterator.seek_for_prev(key);
+                assert_eq!(run.iterator.key(), key);
+            }
+        }
+    }
+    assert!(total > 0, "{name}");
+    let mut deleted = 0;
+    for (user_key, (sequence, value_type, value)) in &newest {
+        let covering = runs
+            .iter()
+            .filter_map(|run| run.tombstones.as_ref())
+            .map(|list| list.max_covering_sequence(user_key, SequenceNumber::MAX, version.order()).0)
+            .max()
+            .unwrap_or(0);
+        let expected = match value_type {
+            ValueType::Value if *sequence >= covering => Some(value.clone()),
+            ValueType::Value | ValueType::Deletion | ValueType::SingleDeletion => None,
+            other => panic!("{name} has entries of type {other:?}"),
+        };
+        deleted += usize::from(expected.is_none());
+        let lookup = InternalKey::for_seek(user_key, SequenceNumber::MAX);
+        let mut context = GetContext::new(user_key, None, LookupMode::Value);
+        version.get(&*tables, &options, lookup.encoded(), &mut context).unwrap();
+        let found = context.finish().unwrap().map(|value| value.to_vec());
+        assert!(found == expected, "{name}: {}", user_key.escape_ascii());
+    }
+    eprintln!("{name}: {total} entries in {} runs, {} keys, {deleted} deleted", runs.len(), newest.len());
+    let begin = InternalKey::for_seek(b"", SequenceNumber::MAX);
+    let end = InternalKey::for_seek(&[0xff; 40], SequenceNumber::MAX);
+    let all: u64 = version.all_files().map(|(_, file)| file.file_size).sum();
+    assert_eq!(version.approximate_size(&*tables, &begin, &end, 0).unwrap(), all);
+    let middle = InternalKey::for_seek(newest.keys().nth(newest.len() / 2).unwrap(), SequenceNumber::MAX);
+    let half = version.approximate_size(&*tables, &begin, &middle, 0).unwrap();
+    assert!(half <= all, "{half} of {all}");
+}
+
+#[test]
+fn lookups_agree_with_iterators_over_all_levels() {
+    for name in ["r7.8-multi-level", "r11.9-multi-level", "r11.9-dynamic-levels", "leveldb-1.23-default"] {
+        check_database(name, None);
+    }
+}
+
+#[test]
+fn range_tombstones_are_seen_by_lookups_and_runs() {
+    for name in ["r7.8-delete-range", "r11.9-delete-range"] {
+        check_database(name, None);
+    }
+}
+
+#[test]
+fn a_bounded_number_of_open_tables_gives_the_same_answers() {
+    check_database("r11.9-multi-level", Some(3));
+}
+
+#[test]
+fn memory_only_lookups_do_not_open_tables() {
+    let Some(set) = golden("r11.9-default") else { return };
+    let version = set.family(0).unwrap().current();
+    let tables = tables_of(&set, None);
+    let file = version.all_files().next().unwrap().1;
+    let lookup = InternalKey::for_seek(file.smallest.user_key(), SequenceNumber::MAX);
+    let options = TableReadOptions { cache_only: true, ..TableReadOptions::default() };
+    let mut context = GetContext::new(file.smallest.user_key(), None, LookupMode::Value);
+    let error = version.get(&*tables, &options, lookup.encoded(), &mut context).unwrap_err();
+    assert_eq!(error.kind(), firn_error::ErrorKind::Incomplete);
+}

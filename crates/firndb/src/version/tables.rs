@@ -1,0 +1,254 @@
+//! Open tables of a column family: [`TableSource`] and its implementation [`FamilyTables`].
+//!
+//! A version asks its source for the reader of a file. With unlimited open files the first opening pins the reader in the
+//! [`FileHandle`](super::FileHandle), and every later lookup finds it there without a lock, a reference count or a hash
+//! table; otherwise a bounded cache keeps the ones used last.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use firn_env::sync::Mutex;
+use firn_env::{FileOptions, FileSystem};
+use firn_error::{Error, Result};
+use firn_format::key::FileNumber;
+use firn_format::range_tombstone::FragmentedRangeTombstones;
+use firn_format::unique_id::InternalUniqueId;
+use firn_table::{TableReader, TableReaderOptions};
+
+use super::manifest::table_path;
+use super::set::spec_directory;
+use super::{FamilySpec, FileMetaData, FileStats, FileStatsLoader};
+
+/// A table that is open, with its range tombstones ready to be searched.
+#[derive(Debug)]
+pub struct OpenTable {
+    /// The reader.
+    pub reader: Arc<TableReader>,
+    /// The range tombstones; `None` if there are none, as in nearly all tables.
+    pub tombstones: Option<Arc<FragmentedRangeTombstones>>,
+}
+
+impl OpenTable {
+    fn new(reader: TableReader) -> Result<Self> {
+        let tombstones = FragmentedRangeTombstones::new(reader.range_tombstones()?, reader.comparator());
+        let tombstones = (!tombstones.is_empty()).then(|| Arc::new(tombstones));
+        Ok(Self { reader: Arc::new(reader), tombstones })
+    }
+
+    /// What the properties of the table tell beyond the MANIFEST.
+    pub fn stats(&self) -> FileStats {
+        let properties = self.reader.properties();
+        FileStats {
+            num_entries: properties.num_entries,
+            num_deletions: properties.num_deletions,
+            num_range_deletions: properties.num_range_deletions,
+            raw_key_size: properties.raw_key_size,
+            raw_value_size: properties.raw_value_size,
+            newest_key_time: properties.newest_key_time,
+            creation_time: properties.creation_time,
+            file_creation_time: properties.file_creation_time,
+        }
+    }
+}
+
+/// Whether a table that is not open may be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenPolicy {
+    /// Open it.
+    MayOpen,
+    /// Answer `Incomplete`: the caller asked for what is in memory.
+    MemoryOnly,
+}
+
+/// A table somebody looks into: pinned by its file, or kept open by this reference.
+pub enum TableRef<'a> {
+    /// Open for as long as a version has the file.
+    Pinned(&'a OpenTable),
+    /// Open for as long as this lives.
+    Shared(Arc<OpenTable>),
+}
+
+impl Deref for TableRef<'_> {
+    type Target = OpenTable;
+
+    #[inline]
+    fn deref(&self) -> &OpenTable {
+        match self {
+            Self::Pinned(table) => table,
+            Self::Shared(table) => table,
+        }
+    }
+}
+
+/// Gives the open tables of files. Thread-safe.
+pub trait TableSource: Send + Sync {
+    /// Opens the table, or finds it open, without looking at the handle of the file.
+    ///
+    /// # Errors
+    /// Those of opening a table; `Incomplete` if it is not open and may not be opened.
+    fn open(&self, file: &FileMetaData, policy: OpenPolicy) -> Result<Arc<OpenTable>>;
+
+    /// The table of `file`.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    #[inline]
+    fn table<'a>(&self, file: &'a FileMetaData, policy: OpenPolicy) -> Result<TableRef<'a>> {
+        match file.handle().pinned_table() {
+            Some(table) => Ok(TableRef::Pinned(table)),
+            None => self.open(file, policy).map(TableRef::Shared),
+        }
+    }
+}
+
+/// How the tables of a column family are opened.
+#[derive(Clone)]
+pub struct FamilyTablesOptions {
+    /// Where the files are.
+    pub fs: Arc<dyn FileSystem>,
+    /// How files are read.
+    pub file_options: FileOptions,
+    /// The directory of the database.
+    pub db_path: PathBuf,
+    /// The column family.
+    pub spec: FamilySpec,
+    /// How tables are read; the greatest sequence number is set per file.
+    pub reader: TableReaderOptions,
+    /// Open tables to keep; `None` = all.
+    pub capacity: Option<usize>,
+    /// Compare the unique id of a table with the MANIFEST's. Default: true.
+    pub verify_sst_unique_id_in_manifest: bool,
+}
+
+/// The open tables of one column family.
+pub struct FamilyTables {
+    options: FamilyTablesOptions,
+    /// With a capacity: the tables used last.
+    recent: Mutex<RecentTables>,
+}
+
+/// Open tables by number, and the order in which they were first or again asked for.
+#[derive(Default)]
+struct RecentTables {
+    tables: HashMap<FileNumber, (Arc<OpenTable>, u64)>,
+    uses: VecDeque<(FileNumber, u64)>,
+    clock: u64,
+}
+
+impl RecentTables {
+    fn get(&mut self, number: FileNumber) -> Option<Arc<OpenTable>> {
+        let clock = self.clock + 1;
+        let (table, used) = self.tables.get_mut(&number)?;
+        let table = Arc::clone(table);
+        *used = clock;
+        self.clock = clock;
+        self.uses.push_back((number, clock));
+        self.compact();
+        Some(table)
+    }
+
+    fn insert(&mut self, number: FileNumber, table: &Arc<OpenTable>, capacity: usize) {
+        self.clock += 1;
+        self.tables.insert(number, (Arc::clone(table), self.clock));
+        self.uses.push_back((number, self.clock));
+        while self.tables.len() > capacity.max(1) {
+            let Some((number, used)) = self.uses.pop_front() else { return };
+            if self.tables.get(&number).is_some_and(|(_, last)| *last == used) {
+                self.tables.remove(&number);
+            }
+        }
+    }
+
+    /// Drops outdated entries of the queue, so that it does not grow with every use.
+    fn compact(&mut self) {
+        if self.uses.len() > 64 + 4 * self.tables.len() {
+            let tables = &self.tables;
+            self.uses.retain(|(number, used)| tables.get(number).is_some_and(|(_, last)| last == used));
+        }
+    }
+}
+
+impl FamilyTables {
+    /// No table is open at first.
+    pub fn new(options: FamilyTablesOptions) -> Self {
+        Self { options, recent: Mutex::default() }
+    }
+
+    /// How tables are opened.
+    pub fn options(&self) -> &FamilyTablesOptions {
+        &self.options
+    }
+
+    /// Forgets the table of a file that is about to be deleted.
+    pub fn evict(&self, number: FileNumber) {
+        self.recent.lock().tables.remove(&number);
+    }
+
+    fn open_file(&self, file: &FileMetaData) -> Result<OpenTable> {
+        let options = &self.options;
+        let directory = spec_directory(&options.spec, file.path_id, &options.db_path);
+        let path = table_path(&*options.fs, directory, file.number)?;
+        let source = options.fs.new_random_access_file(&path, &options.file_options)?;
+        let largest_sequence = (!file.has_unknown_sequences()).then_some(file.largest_sequence.0);
+        let reader = TableReaderOptions { largest_sequence, ..options.reader.clone() };
+        let table = OpenTable::new(TableReader::open(source, file.file_size, reader)?)?;
+        self.check_unique_id(file, &table).map_err(|error| error.with_file(&path))?;
+        file.handle().set_stats(table.stats());
+        Ok(table)
+    }
+
+    fn check_unique_id(&self, file: &FileMetaData, table: &OpenTable) -> Result<()> {
+        let [low, high] = file.unique_id;
+        let expected = InternalUniqueId([low, high, 0]);
+        if !self.options.verify_sst_unique_id_in_manifest || expected.is_null() {
+            return Ok(());
+        }
+        let properties = table.reader.properties();
+        let actual = InternalUniqueId::for_verification(
+            &properties.db_id,
+            &properties.db_session_id,
+            properties.original_file_number,
+        );
+        if actual.matches(&expected) {
+            return Ok(());
+        }
+        Err(Error::corruption(format!(
+            "Mismatch in unique ID on table file {}. Expected: {{{low},{high}}} Actual: {{{},{}}}",
+            file.number, actual.0[0], actual.0[1]
+        )))
+    }
+}
+
+impl TableSource for FamilyTables {
+    fn open(&self, file: &FileMetaData, policy: OpenPolicy) -> Result<Arc<OpenTable>> {
+        if let Some(table) = file.handle().pinned_table() {
+            return Ok(Arc::clone(table));
+        }
+        if self.options.capacity.is_some()
+            && let Some(table) = self.recent.lock().get(file.number)
+        {
+            return Ok(table);
+        }
+        if policy == OpenPolicy::MemoryOnly {
+            return Err(Error::incomplete("Table not found in table_cache, no_io is set"));
+        }
+        // Two threads may open the same table at once; the loser's reader goes away again. No lock is held meanwhile.
+        let table = Arc::new(self.open_file(file)?);
+        match self.options.capacity {
+            None => Ok(Arc::clone(file.handle().pin_table(table))),
+            Some(capacity) => {
+                self.recent.lock().insert(file.number, &table, capacity);
+                Ok(table)
+            }
+        }
+    }
+}
+
+impl FileStatsLoader for FamilyTables {
+    fn load(&self, file: &FileMetaData) -> Option<FileStats> {
+        // A table that cannot be opened is found out by whoever reads it.
+        self.open(file, OpenPolicy::MayOpen).ok().map(|table| table.stats())
+    }
+}
