@@ -6,6 +6,7 @@
 
 mod block_ref;
 pub mod builder;
+pub mod cache;
 mod index_block;
 mod iterator;
 mod key_order;
