@@ -8,6 +8,7 @@ use std::sync::Arc;
 use firn_env::{Env, FileOptions};
 use firn_format::checksum::ChecksumType;
 use firn_format::compression::CompressionType;
+use firn_format::filter::PolicyKind;
 use firn_format::iterator::InternalIterator;
 use firn_format::key::{InternalKey, ParsedInternalKey, SequenceNumber, ValueType};
 use firn_format::slice_transform::FixedPrefix;
@@ -130,13 +131,13 @@ fn cases() -> Vec<Case> {
     }
     for (name, policy) in [
         ("no filter", None),
-        ("ribbon", Some(FilterPolicy::Standard128Ribbon { millibits_per_key: 10_000 })),
-        ("legacy bloom", Some(FilterPolicy::LegacyBloom { millibits_per_key: 10_000 })),
+        ("ribbon", Some(FilterPolicy::new(PolicyKind::Standard128Ribbon, 10.0))),
+        ("legacy bloom", Some(FilterPolicy::new(PolicyKind::LegacyBloom, 10.0))),
     ] {
         for partitioned in [false, true] {
             for whole in [false, true] {
                 cases.push(case(format!("{name} partitioned {partitioned} whole {whole}"), |options| {
-                    options.table.filter_policy = policy;
+                    options.table.filter_policy = policy.clone();
                     options.table.partition_filters = partitioned;
                     options.table.whole_key_filtering = whole;
                     options.table.metadata_block_size = 600;

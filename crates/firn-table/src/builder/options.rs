@@ -5,7 +5,7 @@ use std::sync::Arc;
 use firn_error::{Error, Result};
 use firn_format::comparator::InternalKeyComparator;
 use firn_format::compression::{CompressionOptions, CompressionType};
-use firn_format::filter::{FilterBuilder, FilterContext, FilterPolicy};
+use firn_format::filter::{FilterBuilder, FilterContext};
 use firn_format::footer::LATEST_FORMAT_VERSION;
 use firn_format::properties::{TableProperties, UNKNOWN_COLUMN_FAMILY, names};
 use firn_format::slice_transform::SliceTransform;
@@ -133,7 +133,7 @@ impl TableBuilderOptions {
 
     /// The filter builder, if the table gets a filter.
     pub(crate) fn filter_builder(&self) -> Result<Option<FilterBuilder>> {
-        let Some(policy) = self.table.filter_policy.filter(|_| !self.skip_filters) else {
+        let Some(policy) = self.table.filter_policy.as_ref().filter(|_| !self.skip_filters) else {
             return Ok(None);
         };
         let context = FilterContext {
@@ -141,8 +141,7 @@ impl TableBuilderOptions {
             optimize_filters_for_memory: self.table.optimize_filters_for_memory,
             ..self.filter_context
         };
-        let policy = FilterPolicy::from_string(&policy.id())?;
-        let mut builder = policy.and_then(|policy| policy.builder(&context));
+        let mut builder = policy.builder(&context);
         if let Some(builder) = &mut builder {
             builder.set_detect_corruption(self.table.detect_filter_construct_corruption);
         }
@@ -193,7 +192,7 @@ impl TableBuilderOptions {
             filter_policy_name: self
                 .table
                 .filter_policy
-                .and_then(|policy| FilterPolicy::from_string(&policy.id()).ok().flatten())
+                .as_ref()
                 .map_or_else(String::new, |policy| policy.name().to_owned()),
             ..TableProperties::default()
         };
