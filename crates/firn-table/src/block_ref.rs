@@ -8,7 +8,9 @@ use std::sync::Arc;
 use firn_error::Result;
 use firn_format::block::{BlockLayout, BlockView};
 
+use crate::cache::{Cache, CacheRef};
 use crate::index_block::IndexBlock;
+use crate::reader::filter::FilterBlock;
 use crate::sink::{Keepalive, PinSource};
 
 /// A data block: its payload and where its parts lie.
@@ -42,8 +44,8 @@ pub enum TableBlock {
     Data(DataBlock),
     /// An index block, an index partition, a top-level index or a filter partition index.
     Index(IndexBlock),
-    /// A full filter or a filter partition, as it stands in the file.
-    Filter(Vec<u8>),
+    /// A full filter or a filter partition.
+    Filter(FilterBlock),
 }
 
 impl TableBlock {
@@ -52,14 +54,19 @@ impl TableBlock {
         match self {
             Self::Data(block) => size_of::<Self>() + block.payload.capacity(),
             Self::Index(block) => block.memory_bytes(),
-            Self::Filter(bytes) => size_of::<Self>() + bytes.capacity(),
+            Self::Filter(block) => block.memory_bytes(),
         }
     }
 }
 
+/// The cache that tables share.
+pub type BlockCache = Cache<TableBlock>;
+
 /// A reference that keeps a block in memory.
 #[derive(Clone, Debug)]
 pub enum BlockRef {
+    /// A block in the cache, which cannot evict it meanwhile.
+    Cached(CacheRef<TableBlock>),
     /// A block that no cache knows.
     Owned(Arc<TableBlock>),
 }
@@ -74,6 +81,7 @@ impl BlockRef {
     #[inline]
     pub fn get(&self) -> &TableBlock {
         match self {
+            Self::Cached(block) => block,
             Self::Owned(block) => block,
         }
     }
@@ -112,6 +120,7 @@ const EMPTY_VIEW: BlockView<'static> = BlockView {
 impl PinSource for BlockRef {
     fn keepalive(&self) -> Arc<dyn Keepalive> {
         match self {
+            Self::Cached(block) => Arc::new(block.clone()),
             Self::Owned(block) => Arc::clone(block) as Arc<dyn Keepalive>,
         }
     }

@@ -15,12 +15,15 @@ use firn_format::key::FOOTER_SIZE;
 use crate::block_ref::BlockRef;
 use crate::index_block::IndexBlock;
 use crate::readahead::ReadAhead;
+use crate::reader::filter::SeekDirection;
 use crate::reader::{TableReadOptions, TableReader};
 use crate::sink::ValueRef;
 
 /// A position among the data blocks of a table.
 #[derive(Debug, Default)]
 struct IndexCursor {
+    /// The index block or top-level index.
+    top: Option<BlockRef>,
     /// Position in the top-level index; unused where the index is not partitioned.
     partition: usize,
     /// The partition at that position, once it is needed.
@@ -30,8 +33,20 @@ struct IndexCursor {
 }
 
 impl IndexCursor {
-    fn block<'a>(&'a self, table: &'a TableReader) -> Option<&'a IndexBlock> {
-        if table.is_partitioned() { self.partition_block.as_ref()?.index() } else { Some(table.index()) }
+    /// Brings in the index block or top-level index.
+    fn open(&mut self, table: &TableReader, options: &TableReadOptions) -> Result<()> {
+        if self.top.is_none() {
+            self.top = Some(BlockRef::clone(&*table.index(options)?));
+        }
+        Ok(())
+    }
+
+    fn top(&self) -> Option<&IndexBlock> {
+        self.top.as_ref()?.index()
+    }
+
+    fn block(&self, table: &TableReader) -> Option<&IndexBlock> {
+        if table.is_partitioned() { self.partition_block.as_ref()?.index() } else { self.top() }
     }
 
     fn handle(&self, table: &TableReader) -> Option<BlockHandle> {
@@ -42,7 +57,7 @@ impl IndexCursor {
     fn load(&mut self, table: &TableReader, options: &TableReadOptions, partition: usize) -> Result<()> {
         if self.partition_block.is_none() || self.partition != partition {
             self.partition_block = None;
-            self.partition_block = match table.index().handle(partition) {
+            self.partition_block = match self.top().and_then(|top| top.handle(partition)) {
                 Some(handle) => Some(table.index_partition(handle, options)?),
                 None => None,
             };
@@ -52,6 +67,7 @@ impl IndexCursor {
     }
 
     fn seek_to_first(&mut self, table: &TableReader, options: &TableReadOptions) -> Result<()> {
+        self.open(table, options)?;
         if table.is_partitioned() {
             self.load(table, options, 0)?;
         }
@@ -60,16 +76,20 @@ impl IndexCursor {
     }
 
     fn seek_to_last(&mut self, table: &TableReader, options: &TableReadOptions) -> Result<()> {
+        self.open(table, options)?;
         if table.is_partitioned() {
-            self.load(table, options, table.index().len().saturating_sub(1))?;
+            let last = self.top().map_or(0, |top| top.len().saturating_sub(1));
+            self.load(table, options, last)?;
         }
         self.position = self.block(table).map_or(0, |block| block.len().saturating_sub(1));
         Ok(())
     }
 
     fn seek(&mut self, table: &TableReader, options: &TableReadOptions, target: &[u8]) -> Result<()> {
+        self.open(table, options)?;
         if table.is_partitioned() {
-            self.load(table, options, table.index().lower_bound(target))?;
+            let partition = self.top().map_or(0, |top| top.lower_bound(target));
+            self.load(table, options, partition)?;
         }
         self.position = self.block(table).map_or(0, |block| block.lower_bound(target));
         Ok(())
@@ -302,12 +322,18 @@ impl InternalIterator for TableIterator {
 
     fn seek(&mut self, target: &[u8]) {
         self.start();
+        if !self.table.may_have_prefix(&self.options, target, SeekDirection::Forward) {
+            return;
+        }
         let outcome = self.try_seek(target);
         self.settle(outcome);
     }
 
     fn seek_for_prev(&mut self, target: &[u8]) {
         self.start();
+        if !self.table.may_have_prefix(&self.options, target, SeekDirection::Backward) {
+            return;
+        }
         let outcome = self.try_seek_for_prev(target);
         self.settle(outcome);
     }

@@ -17,7 +17,7 @@ pub mod reader;
 pub mod sink;
 mod table_file;
 
-pub use block_ref::{BlockRef, DataBlock, TableBlock};
+pub use block_ref::{BlockCache, BlockRef, DataBlock, TableBlock};
 pub use builder::{TableBuilder, TableBuilderOptions, TableFileSummary, TablePropertiesCollector};
 pub use index_block::IndexBlock;
 pub use iterator::TableIterator;

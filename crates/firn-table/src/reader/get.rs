@@ -28,11 +28,16 @@ impl TableReader {
     /// Corruption, with file and offset, when the file is damaged; `Incomplete` when only memory may be used and a block is
     /// not there.
     pub fn get<S: GetSink>(&self, options: &TableReadOptions, lookup: &[u8], sink: &mut S) -> Result<()> {
-        if !self.is_partitioned() {
-            let index = self.index();
-            return self.get_in(index, index.lower_bound(lookup), options, lookup, sink).map(|_| ());
+        if !self.may_have_key(options, lookup) {
+            return Ok(());
         }
-        let top = self.index();
+        let hold = self.index(options)?;
+        let Some(top) = hold.index() else {
+            return Ok(());
+        };
+        if !self.is_partitioned() {
+            return self.get_in(top, top.lower_bound(lookup), options, lookup, sink).map(|_| ());
+        }
         let mut partition = top.lower_bound(lookup);
         while let Some(handle) = top.handle(partition) {
             let block = self.index_partition(handle, options)?;

@@ -1,66 +1,40 @@
 //! Reading block-based tables.
 //!
-//! [`TableReader::open`] reads footer, metaindex, properties, range tombstones and index of a file and checks all of them.
-//! Lookups then flow filter → index → data block; entries come out through a [`GetSink`](crate::GetSink) or a
-//! [`TableIterator`](crate::TableIterator). A reader is immutable, shared by any number of threads, and knows nothing of
-//! levels or versions.
+//! [`TableReader::open`] reads footer, metaindex, properties, range tombstones, index and filter of a file and checks all
+//! of them. Lookups then flow filter → index → data block; entries come out through a [`GetSink`](crate::GetSink) or a
+//! [`TableIterator`]. A reader is immutable, shared by any number of threads, and knows nothing of levels or versions.
 
+pub(crate) mod filter;
 mod get;
+mod load;
 pub(crate) mod meta;
+mod options;
 mod whole;
 
+pub use options::{TableReadOptions, TableReaderOptions};
 pub use whole::Anchor;
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use firn_env::RandomAccessFile;
 use firn_error::{Error, Result};
 use firn_format::comparator::InternalKeyComparator;
 use firn_format::compression::DecompressionDictionary;
+use firn_format::filter::BUILTIN_COMPATIBILITY_NAME;
 use firn_format::footer::{FOOTER_SIZE, Footer};
 use firn_format::index::{BlockHandle, IndexFormat};
 use firn_format::properties::{CompressionUse, TableProperties, names};
 use firn_format::range_tombstone::{FragmentedRangeTombstones, RangeTombstone};
-use firn_format::slice_transform::SliceTransform;
+use firn_format::unique_id::CacheKeyBase;
 
-use crate::block_ref::{BlockRef, DataBlock, TableBlock};
-use crate::index_block::IndexBlock;
+use crate::block_ref::{BlockCache, BlockRef};
 use crate::iterator::TableIterator;
 use crate::key_order::KeyOrder;
 use crate::options::IndexType;
-use crate::readahead::{ReadAhead, ReadAheadOptions};
-use crate::table_file::{BlockKind, TableFile, Verify};
+use crate::table_file::TableFile;
+use filter::{FilterKind, TableFilter};
 use meta::MetaIndex;
-
-/// How a table is opened.
-#[derive(Clone, Debug, Default)]
-pub struct TableReaderOptions {
-    /// The order of keys. Default: bytewise.
-    pub comparator: InternalKeyComparator,
-    /// What prefixes are, for prefix filters. Default: there are none.
-    pub prefix_extractor: Option<Arc<dyn SliceTransform>>,
-    /// The file's greatest sequence number as the MANIFEST knows it; ingested files need it. Default: unknown.
-    pub largest_sequence: Option<u64>,
-}
-
-/// How one lookup or iterator reads a table.
-#[derive(Clone, Debug)]
-pub struct TableReadOptions {
-    /// Compare every block that is read from the file with its checksum. Default: true.
-    pub verify_checksums: bool,
-    /// Keep blocks that are read in the block cache. Default: true.
-    pub fill_cache: bool,
-    /// Answer from memory alone; where that takes a block that is not there, fail with `Incomplete`. Default: false.
-    pub cache_only: bool,
-    /// When iterators read ahead.
-    pub readahead: ReadAheadOptions,
-}
-
-impl Default for TableReadOptions {
-    fn default() -> Self {
-        Self { verify_checksums: true, fill_cache: true, cache_only: false, readahead: ReadAheadOptions::default() }
-    }
-}
 
 /// The index type with this number in a table's properties.
 fn index_type_from_number(number: u32) -> Result<IndexType> {
@@ -73,20 +47,45 @@ fn index_type_from_number(number: u32) -> Result<IndexType> {
     }
 }
 
+/// A block that is held somewhere else, or here.
+#[derive(Debug)]
+pub(crate) enum Hold<'a> {
+    Borrowed(&'a BlockRef),
+    Owned(BlockRef),
+}
+
+impl Deref for Hold<'_> {
+    type Target = BlockRef;
+
+    #[inline]
+    fn deref(&self) -> &BlockRef {
+        match self {
+            Self::Borrowed(block) => block,
+            Self::Owned(block) => block,
+        }
+    }
+}
+
 /// One open table. `Send + Sync`; iterators keep it alive.
 #[derive(Debug)]
 pub struct TableReader {
     file: TableFile,
     footer: Footer,
     order: KeyOrder,
+    timestamp_size: usize,
     properties: Arc<TableProperties>,
     metaindex: MetaIndex,
     index_type: IndexType,
     index_format: IndexFormat,
-    index: IndexBlock,
+    index_handle: BlockHandle,
+    /// The index block, or the top-level one, where it does not live in the cache.
+    held_index: Option<BlockRef>,
+    filter: TableFilter,
     dictionary: Option<DecompressionDictionary>,
     range_tombstones: Vec<RangeTombstone>,
     fragmented_tombstones: Arc<FragmentedRangeTombstones>,
+    block_cache: Option<Arc<BlockCache>>,
+    cache_key_base: CacheKeyBase,
 }
 
 impl TableReader {
@@ -113,17 +112,12 @@ impl TableReader {
         let mut file = TableFile::new(file, file_size, &footer);
 
         let metaindex = MetaIndex::read(&file, footer.metaindex)?;
-        let properties = meta::read_properties(&file, &metaindex, &footer)?;
+        let properties = Arc::new(meta::read_properties(&file, &metaindex, &footer)?);
         file.set_compression(
             CompressionUse::parse(&properties.compression_name, footer.format_version)
                 .map_err(|error| file.locate(error, footer.metaindex.offset))?,
         );
-        if properties.user_defined_timestamps_persisted == 0 {
-            return Err(Error::not_supported("user timestamps stripped from keys are not supported yet"));
-        }
-        if properties.user_collected.contains_key(names::EMBEDDED_BLOB_STATS.as_bytes()) {
-            return Err(Error::not_supported("tables with embedded blobs are not supported yet"));
-        }
+        refuse_unsupported(&properties)?;
         let order = KeyOrder {
             comparator: options.comparator,
             global_sequence: properties.global_sequence(options.largest_sequence)?,
@@ -149,23 +143,35 @@ impl TableReader {
                 .find(meta::INDEX)
                 .ok_or_else(|| file.locate(Error::corruption("Cannot find the meta block: rocksdb.index"), 0))?,
         };
-        let payload = file.read_block(index_handle, BlockKind::Index, None, Verify::Checksum, None)?;
-        let index = IndexBlock::decode(&payload, index_format, &order.comparator)
-            .map_err(|error| file.locate(error, index_handle.offset))?;
-
-        Ok(Self {
+        let filter_kind = if options.table.filter_policy.is_some() { find_filter(&metaindex) } else { FilterKind::None };
+        let filter =
+            TableFilter::new(filter_kind, &properties, options.table.whole_key_filtering, options.prefix_extractor);
+        let cache_key_base = CacheKeyBase::new(
+            if properties.db_id.is_empty() { "unknown" } else { &properties.db_id },
+            if properties.db_session_id.is_empty() { &options.session_id } else { &properties.db_session_id },
+            if properties.db_session_id.is_empty() { options.file_number } else { properties.original_file_number },
+        );
+        let timestamp_size = order.comparator.user_comparator().timestamp_size();
+        let mut table = Self {
             file,
             footer,
             order,
-            properties: Arc::new(properties),
+            timestamp_size,
+            properties,
             metaindex,
             index_type,
             index_format,
-            index,
+            index_handle,
+            held_index: None,
+            filter,
             dictionary,
             range_tombstones,
             fragmented_tombstones,
-        })
+            block_cache: options.block_cache.filter(|_| !options.table.no_block_cache),
+            cache_key_base,
+        };
+        table.load_metadata(&options.table, options.level)?;
+        Ok(table)
     }
 
     /// What the file says about itself.
@@ -211,6 +217,11 @@ impl TableReader {
         &self.fragmented_tombstones
     }
 
+    /// Whether the file has range tombstones.
+    pub fn has_range_tombstones(&self) -> bool {
+        !self.range_tombstones.is_empty()
+    }
+
     /// An iterator over the entries that stands nowhere. Range tombstones are not among them.
     pub fn iter(self: &Arc<Self>, options: &TableReadOptions) -> TableIterator {
         TableIterator::new(Arc::clone(self), options.clone())
@@ -224,40 +235,29 @@ impl TableReader {
         &self.file
     }
 
-    /// The index block, or the top-level index where the index is partitioned.
-    pub(crate) fn index(&self) -> &IndexBlock {
-        &self.index
-    }
-
     pub(crate) fn is_partitioned(&self) -> bool {
         self.index_type == IndexType::TwoLevelIndexSearch
     }
+}
 
-    /// The data block at `handle`.
-    pub(crate) fn data_block(
-        &self,
-        handle: BlockHandle,
-        options: &TableReadOptions,
-        readahead: Option<&mut ReadAhead>,
-    ) -> Result<BlockRef> {
-        if options.cache_only {
-            return Err(Error::incomplete("no blocking io: block is not in the cache"));
-        }
-        let verify = Verify::from_option(options.verify_checksums);
-        let payload = self.file.read_block(handle, BlockKind::Data, self.dictionary.as_ref(), verify, readahead)?;
-        let block = DataBlock::new(payload).map_err(|error| self.file.locate(error, handle.offset))?;
-        Ok(BlockRef::owned(TableBlock::Data(block)))
+fn refuse_unsupported(properties: &TableProperties) -> Result<()> {
+    if properties.user_defined_timestamps_persisted == 0 {
+        return Err(Error::not_supported("user timestamps stripped from keys are not supported yet"));
     }
+    if properties.user_collected.contains_key(names::EMBEDDED_BLOB_STATS.as_bytes()) {
+        return Err(Error::not_supported("tables with embedded blobs are not supported yet"));
+    }
+    Ok(())
+}
 
-    /// The index partition at `handle`.
-    pub(crate) fn index_partition(&self, handle: BlockHandle, options: &TableReadOptions) -> Result<BlockRef> {
-        if options.cache_only {
-            return Err(Error::incomplete("no blocking io: block is not in the cache"));
-        }
-        let verify = Verify::from_option(options.verify_checksums);
-        let payload = self.file.read_block(handle, BlockKind::Index, None, verify, None)?;
-        let index = IndexBlock::decode(&payload, self.index_format, &self.order.comparator)
-            .map_err(|error| self.file.locate(error, handle.offset))?;
-        Ok(BlockRef::owned(TableBlock::Index(index)))
+/// The filter of the built-in kinds; obsolete block-based filters are passed over.
+fn find_filter(metaindex: &MetaIndex) -> FilterKind {
+    let find = |kind: &str| metaindex.find(&format!("{kind}.{BUILTIN_COMPATIBILITY_NAME}"));
+    if let Some(handle) = find("fullfilter") {
+        FilterKind::Full { handle, held: None }
+    } else if let Some(handle) = find("partitionedfilter") {
+        FilterKind::Partitioned { handle, held: None }
+    } else {
+        FilterKind::None
     }
 }

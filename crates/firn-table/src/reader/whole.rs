@@ -27,11 +27,15 @@ impl TableReader {
         options: &TableReadOptions,
         visit: &mut dyn FnMut(&IndexBlock) -> Result<bool>,
     ) -> Result<()> {
+        let hold = self.index(options)?;
+        let Some(top) = hold.index() else {
+            return Ok(());
+        };
         if !self.is_partitioned() {
-            return visit(self.index()).map(|_| ());
+            return visit(top).map(|_| ());
         }
         let mut partition = 0;
-        while let Some(handle) = self.index().handle(partition) {
+        while let Some(handle) = top.handle(partition) {
             let block: BlockRef = self.index_partition(handle, options)?;
             if let Some(index) = block.index()
                 && !visit(index)?
@@ -45,16 +49,20 @@ impl TableReader {
 
     /// The file offset of the data block that holds `target`, an internal key, or would; `None` behind the last one.
     fn data_offset_of(&self, target: &[u8]) -> Option<u64> {
-        let index = self.index();
-        let position = index.lower_bound(target);
-        let handle = index.handle(position)?;
+        let options = TableReadOptions::default();
+        // An estimate is not worth failing for: where the index cannot be read, the file's middle will do.
+        let middle = Some(self.data_size() / 2);
+        let Ok(hold) = self.index(&options) else {
+            return middle;
+        };
+        let top = hold.index()?;
+        let handle = top.handle(top.lower_bound(target))?;
         if !self.is_partitioned() {
             return Some(handle.offset);
         }
-        // An estimate is not worth failing for: where the partition cannot be read, the file's middle will do.
-        match self.index_partition(handle, &TableReadOptions::default()) {
+        match self.index_partition(handle, &options) {
             Ok(block) => block.index().and_then(|index| Some(index.handle(index.lower_bound(target))?.offset)),
-            Err(_) => Some(self.data_size() / 2),
+            Err(_) => middle,
         }
     }
 

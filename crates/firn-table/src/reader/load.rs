@@ -1,0 +1,154 @@
+//! Bringing blocks into memory: from the block cache, or from the file through the block cache.
+
+use firn_error::{Error, Result};
+use firn_format::index::{BlockHandle, IndexFormat};
+
+use super::filter::{FilterBlock, FilterKind};
+use super::{Hold, TableReadOptions, TableReader};
+use crate::block_ref::{BlockRef, DataBlock, TableBlock};
+use crate::cache::{CacheKey, CachePriority};
+use crate::index_block::IndexBlock;
+use crate::options::BlockBasedTableOptions;
+use crate::readahead::ReadAhead;
+use crate::table_file::{BlockKind, Verify};
+
+impl TableReader {
+    /// Loads index and filter at open, and holds them here unless they are to live in the cache.
+    pub(super) fn load_metadata(&mut self, table: &BlockBasedTableOptions, level: i32) -> Result<()> {
+        let in_cache = table.cache_index_and_filter_blocks && self.block_cache.is_some();
+        let pinned = !in_cache || (table.pin_l0_filter_and_index_blocks_in_cache && level == 0);
+        let pin_top_level = pinned || table.pin_top_level_index_and_filter;
+        let options = TableReadOptions { fill_cache: in_cache, ..TableReadOptions::default() };
+
+        // The index is read in any case, so that a damaged one is found now.
+        let index = self.load_index(&options, in_cache)?;
+        if pinned || (self.is_partitioned() && pin_top_level) {
+            self.held_index = Some(index);
+        }
+        let loaded = match &self.filter.kind {
+            FilterKind::None => None,
+            FilterKind::Full { handle, .. } if pinned => Some(self.load_filter(*handle, &options, in_cache)),
+            FilterKind::Partitioned { handle, .. } if pin_top_level => {
+                Some(self.load_filter_partition_index(*handle, &options, in_cache))
+            }
+            _ => return Ok(()),
+        };
+        match (&mut self.filter.kind, loaded) {
+            (FilterKind::Full { held, .. } | FilterKind::Partitioned { held, .. }, Some(Ok(block))) => {
+                *held = Some(block);
+            }
+            // A file is readable without its filter.
+            (kind, Some(Err(_))) => *kind = FilterKind::None,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The block at `handle`, through the cache unless `cached` is false.
+    #[inline]
+    fn block(
+        &self,
+        handle: BlockHandle,
+        options: &TableReadOptions,
+        cached: bool,
+        priority: CachePriority,
+        load: impl FnOnce() -> Result<TableBlock>,
+    ) -> Result<BlockRef> {
+        let cache = self.block_cache.as_ref().filter(|_| cached);
+        let key = CacheKey::from(self.cache_key_base.block_key(handle.offset));
+        if let Some(cache) = cache
+            && let Some(block) = cache.lookup(&key)
+        {
+            return Ok(BlockRef::Cached(block));
+        }
+        if options.cache_only {
+            return Err(Error::incomplete("no blocking io: block is not in the cache"));
+        }
+        let block = load().map_err(|error| self.file.locate(error, handle.offset))?;
+        match cache.filter(|_| options.fill_cache) {
+            Some(cache) => {
+                let charge_bytes = block.memory_bytes();
+                cache.insert(&key, block, charge_bytes, priority).map(BlockRef::Cached)
+            }
+            None => Ok(BlockRef::owned(block)),
+        }
+    }
+
+    /// The data block at `handle`.
+    #[inline]
+    pub(crate) fn data_block(
+        &self,
+        handle: BlockHandle,
+        options: &TableReadOptions,
+        readahead: Option<&mut ReadAhead>,
+    ) -> Result<BlockRef> {
+        self.block(handle, options, true, CachePriority::Low, || {
+            let verify = Verify::from_option(options.verify_checksums);
+            let payload =
+                self.file.read_block(handle, BlockKind::Data, self.dictionary.as_ref(), verify, readahead)?;
+            DataBlock::new(payload).map(TableBlock::Data)
+        })
+    }
+
+    fn index_like(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        format: IndexFormat,
+        options: &TableReadOptions,
+        cached: bool,
+    ) -> Result<BlockRef> {
+        self.block(handle, options, cached, CachePriority::High, || {
+            let verify = Verify::from_option(options.verify_checksums);
+            let payload = self.file.read_block(handle, kind, None, verify, None)?;
+            IndexBlock::decode(&payload, format, &self.order.comparator).map(TableBlock::Index)
+        })
+    }
+
+    fn load_index(&self, options: &TableReadOptions, cached: bool) -> Result<BlockRef> {
+        // The top-level index of a partitioned one names partitions, which have no first key.
+        let format = if self.is_partitioned() { self.filter_index_format() } else { self.index_format };
+        self.index_like(self.index_handle, BlockKind::Index, format, options, cached)
+    }
+
+    /// The index block, or the top-level index where the index is partitioned.
+    #[inline]
+    pub(crate) fn index(&self, options: &TableReadOptions) -> Result<Hold<'_>> {
+        match &self.held_index {
+            Some(index) => Ok(Hold::Borrowed(index)),
+            None => self.load_index(options, true).map(Hold::Owned),
+        }
+    }
+
+    /// The index partition at `handle`.
+    pub(crate) fn index_partition(&self, handle: BlockHandle, options: &TableReadOptions) -> Result<BlockRef> {
+        self.index_like(handle, BlockKind::Index, self.index_format, options, true)
+    }
+
+    fn load_filter(&self, handle: BlockHandle, options: &TableReadOptions, cached: bool) -> Result<BlockRef> {
+        self.block(handle, options, cached, CachePriority::High, || {
+            let verify = Verify::from_option(options.verify_checksums);
+            let content = self.file.read_block(handle, BlockKind::Filter, None, verify, None)?;
+            Ok(TableBlock::Filter(FilterBlock::new(content)))
+        })
+    }
+
+    /// The filter block at `handle`, a full filter or a partition.
+    pub(super) fn filter_block(&self, handle: BlockHandle, options: &TableReadOptions) -> Result<BlockRef> {
+        self.load_filter(handle, options, true)
+    }
+
+    fn load_filter_partition_index(
+        &self,
+        handle: BlockHandle,
+        options: &TableReadOptions,
+        cached: bool,
+    ) -> Result<BlockRef> {
+        self.index_like(handle, BlockKind::FilterPartitionIndex, self.filter_index_format(), options, cached)
+    }
+
+    /// The index of filter partitions.
+    pub(super) fn filter_partition_index(&self, handle: BlockHandle, options: &TableReadOptions) -> Result<BlockRef> {
+        self.load_filter_partition_index(handle, options, true)
+    }
+}
