@@ -1,8 +1,8 @@
 //! Sorted table files: one file at a time.
 //!
-//! [`TableBuilder`] writes a table file; [`TableReader`] opens one and answers lookups and iterators from it; [`sink`] is how what it finds is handed
-//! over; [`options`] says how new files are laid out. Files come in through `firn-env`, bytes get their meaning in
-//! `firn-format`. Nothing here knows levels, versions or the WAL.
+//! [`TableBuilder`] writes a table file; [`TableReader`] opens one and answers lookups and iterators from it; [`sink`] is
+//! how what it finds is handed over; [`cache`] keeps blocks in memory; [`options`] says how new files are laid out. Files
+//! come in through `firn-env`, bytes get their meaning in `firn-format`. Nothing here knows levels, versions or the WAL.
 
 mod block_ref;
 pub mod builder;

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use firn_env::{Env, FileOptions};
 use firn_error::{ErrorKind, Result};
 use firn_format::comparator::{Comparator, ComparatorKind, InternalKeyComparator, ReverseBytewiseComparator};
+use firn_format::filter::FilterPolicy;
 use firn_format::iterator::InternalIterator;
 use firn_format::key::{InternalKey, ParsedInternalKey, SequenceNumber, extract_user_key, parse_internal_key};
+use firn_table::options::BlockBasedTableOptions;
 use firn_table::{GetControl, GetSink, TableReadOptions, TableReader, TableReaderOptions, ValueRef};
 
 fn shared() -> Option<PathBuf> {
@@ -46,7 +48,8 @@ fn open_with(path: &Path, comparator: InternalKeyComparator) -> Result<TableRead
     let fs = Arc::clone(Env::shared().fs());
     let file = fs.new_random_access_file(path, &FileOptions::default())?;
     let size = file.size()?;
-    TableReader::open(file, size, TableReaderOptions { comparator, ..Default::default() })
+    let table = BlockBasedTableOptions { filter_policy: Some(FilterPolicy::bloom(10.0)), ..Default::default() };
+    TableReader::open(file, size, TableReaderOptions { comparator, table, ..Default::default() })
 }
 
 fn open(path: &Path) -> Result<TableReader> {

@@ -8,15 +8,17 @@ use std::sync::Arc;
 use firn_env::{Env, FileOptions};
 use firn_format::checksum::ChecksumType;
 use firn_format::compression::CompressionType;
-use firn_format::filter::PolicyKind;
+use firn_format::filter::{FilterPolicy, PolicyKind};
 use firn_format::iterator::InternalIterator;
 use firn_format::key::{InternalKey, ParsedInternalKey, SequenceNumber, ValueType};
 use firn_format::slice_transform::FixedPrefix;
+use firn_table::cache::CacheOptions;
 use firn_table::options::{
-    BlockBasedTableOptions, DataBlockIndexType, FilterPolicy, FlushBlockPolicy, IndexShorteningMode, IndexType,
+    BlockBasedTableOptions, DataBlockIndexType, FlushBlockPolicy, IndexShorteningMode, IndexType,
 };
 use firn_table::{
-    GetControl, GetSink, TableBuilder, TableBuilderOptions, TableReadOptions, TableReader, TableReaderOptions, ValueRef,
+    BlockCache, GetControl, GetSink, TableBuilder, TableBuilderOptions, TableReadOptions, TableReader,
+    TableReaderOptions, ValueRef,
 };
 
 type Entries = Vec<(InternalKey, Vec<u8>)>;
@@ -219,13 +221,30 @@ impl GetSink for Versions {
 }
 
 fn read_back(name: &str, path: &Path, prefix: bool, entries: &Entries) {
+    for metadata_in_cache in [false, true] {
+        let cache = Arc::new(BlockCache::new(&CacheOptions::new(1 << 20)));
+        let table = BlockBasedTableOptions {
+            filter_policy: Some(FilterPolicy::bloom(10.0)),
+            cache_index_and_filter_blocks: metadata_in_cache,
+            pin_top_level_index_and_filter: false,
+            ..Default::default()
+        };
+        let options = TableReaderOptions {
+            table,
+            block_cache: Some(Arc::clone(&cache)),
+            prefix_extractor: if prefix { Some(Arc::new(FixedPrefix::new(8))) } else { None },
+            ..Default::default()
+        };
+        read_back_with(name, path, options, entries);
+        assert_eq!(cache.pinned_usage_bytes(), 0);
+        assert!(entries.is_empty() || !cache.is_empty());
+    }
+}
+
+fn read_back_with(name: &str, path: &Path, options: TableReaderOptions, entries: &Entries) {
     let fs = Arc::clone(Env::shared().fs());
     let file = fs.new_random_access_file(path, &FileOptions::default()).unwrap();
     let size = file.size().unwrap();
-    let options = TableReaderOptions {
-        prefix_extractor: if prefix { Some(Arc::new(FixedPrefix::new(8))) } else { None },
-        ..Default::default()
-    };
     let table = Arc::new(TableReader::open(file, size, options).unwrap());
     assert_eq!(
         table.properties().num_entries,

@@ -112,7 +112,8 @@ impl TableReader {
         if matches!(self.filter.kind, FilterKind::None) || options.skip_filters {
             return true;
         }
-        let key = if self.timestamp_size == 0 { extract_user_key(lookup) } else { self.user_key_without_timestamp(lookup) };
+        let key =
+            if self.timestamp_size == 0 { extract_user_key(lookup) } else { self.user_key_without_timestamp(lookup) };
         if self.filter.whole_keys {
             return self.filter_may_match(options, lookup, key);
         }
@@ -156,7 +157,12 @@ impl TableReader {
     }
 
     /// Whether the upper bound keeps the iterator within the keys of `prefix`.
-    fn bound_ends_with_prefix(&self, options: &TableReadOptions, extractor: &dyn SliceTransform, prefix: &[u8]) -> bool {
+    fn bound_ends_with_prefix(
+        &self,
+        options: &TableReadOptions,
+        extractor: &dyn SliceTransform,
+        prefix: &[u8],
+    ) -> bool {
         let Some(bound) = &options.iterate_upper_bound else {
             return false;
         };

@@ -84,8 +84,7 @@ impl TableReader {
     ) -> Result<BlockRef> {
         self.block(handle, options, true, CachePriority::Low, || {
             let verify = Verify::from_option(options.verify_checksums);
-            let payload =
-                self.file.read_block(handle, BlockKind::Data, self.dictionary.as_ref(), verify, readahead)?;
+            let payload = self.file.read_block(handle, BlockKind::Data, self.dictionary.as_ref(), verify, readahead)?;
             DataBlock::new(payload).map(TableBlock::Data)
         })
     }

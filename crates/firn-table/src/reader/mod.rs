@@ -143,7 +143,8 @@ impl TableReader {
                 .find(meta::INDEX)
                 .ok_or_else(|| file.locate(Error::corruption("Cannot find the meta block: rocksdb.index"), 0))?,
         };
-        let filter_kind = if options.table.filter_policy.is_some() { find_filter(&metaindex) } else { FilterKind::None };
+        let filter_kind =
+            if options.table.filter_policy.is_some() { find_filter(&metaindex) } else { FilterKind::None };
         let filter =
             TableFilter::new(filter_kind, &properties, options.table.whole_key_filtering, options.prefix_extractor);
         let cache_key_base = CacheKeyBase::new(
