@@ -1,0 +1,308 @@
+//! Scans and lookups against a model: random writes in several sources, snapshots, deletions, range tombstones, merges,
+//! bounds, both directions.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use firn_format::comparator::InternalKeyComparator;
+use firn_format::key::{InternalKey, SequenceNumber, ValueType};
+use proptest::prelude::*;
+
+use super::tombstone_cover::TombstoneSource;
+use super::*;
+use crate::memtable::{MemTable, MemTableConfig, MemTableIterator};
+use crate::merge::{MergeOperator, StringAppendOperator};
+
+#[derive(Clone, Debug)]
+enum Write {
+    Put(u8, u8),
+    Delete(u8),
+    SingleDelete(u8),
+    Merge(u8, u8),
+    DeleteRange(u8, u8),
+    /// What was written so far moves to an older source.
+    Switch,
+}
+
+#[derive(Clone, Debug)]
+enum Move {
+    Seek(u8),
+    SeekForPrev(u8),
+    First,
+    Last,
+    Next,
+    Prev,
+}
+
+const KEYS: u8 = 12;
+
+fn write() -> impl Strategy<Value = Write> {
+    let key = 0..KEYS;
+    prop_oneof![
+        6 => (key.clone(), any::<u8>()).prop_map(|(k, v)| Write::Put(k, v)),
+        2 => key.clone().prop_map(Write::Delete),
+        1 => key.clone().prop_map(Write::SingleDelete),
+        4 => (key.clone(), any::<u8>()).prop_map(|(k, v)| Write::Merge(k, v)),
+        1 => (key.clone(), key).prop_map(|(a, b)| Write::DeleteRange(a.min(b), a.max(b))),
+        1 => Just(Write::Switch),
+    ]
+}
+
+fn movement() -> impl Strategy<Value = Move> {
+    prop_oneof![
+        1 => (0..=KEYS).prop_map(Move::Seek),
+        1 => (0..=KEYS).prop_map(Move::SeekForPrev),
+        1 => Just(Move::First),
+        1 => Just(Move::Last),
+        6 => Just(Move::Next),
+        6 => Just(Move::Prev),
+    ]
+}
+
+/// The database as of each sequence number, and the memtables, newest first.
+struct World {
+    states: Vec<BTreeMap<Vec<u8>, Vec<u8>>>,
+    sources: Vec<Arc<MemTable>>,
+}
+
+fn key_of(number: u8) -> Vec<u8> {
+    // Some keys share their first eight bytes, some do not.
+    format!("{}key{number:02}", if number.is_multiple_of(3) { "long-stem-" } else { "" }).into_bytes()
+}
+
+fn sorted_keys() -> Vec<Vec<u8>> {
+    let mut keys: Vec<_> = (0..=KEYS).map(key_of).collect();
+    keys.sort();
+    keys
+}
+
+fn build(writes: &[Write]) -> World {
+    let keys = sorted_keys();
+    let key = |number: u8| keys[number as usize].clone();
+    let memtable = |id| {
+        let config = MemTableConfig::new(1 << 20);
+        Arc::new(MemTable::new(InternalKeyComparator::default(), &config, SequenceNumber::ZERO, id))
+    };
+    let mut world = World { states: vec![BTreeMap::new()], sources: vec![memtable(0)] };
+    for write in writes {
+        let sequence = SequenceNumber(world.states.len() as u64);
+        let mut state = world.states.last().unwrap().clone();
+        let add = |value_type, key: &[u8], value: &[u8]| {
+            world.sources[0].add(sequence, value_type, key, value).unwrap();
+        };
+        match write {
+            Write::Put(k, v) => {
+                add(ValueType::Value, &key(*k), &[*v]);
+                state.insert(key(*k), vec![*v]);
+            }
+            Write::Delete(k) => {
+                add(ValueType::Deletion, &key(*k), b"");
+                state.remove(&key(*k));
+            }
+            Write::SingleDelete(k) => {
+                add(ValueType::SingleDeletion, &key(*k), b"");
+                state.remove(&key(*k));
+            }
+            Write::Merge(k, v) => {
+                add(ValueType::Merge, &key(*k), &[*v]);
+                match state.get_mut(&key(*k)) {
+                    Some(value) => value.extend_from_slice(&[b',', *v]),
+                    None => {
+                        state.insert(key(*k), vec![*v]);
+                    }
+                }
+            }
+            Write::DeleteRange(a, b) => {
+                add(ValueType::RangeDeletion, &key(*a), &key(*b));
+                state.retain(|k, _| *k < key(*a) || *k >= key(*b));
+            }
+            Write::Switch => {
+                let id = world.sources.len() as u64;
+                world.sources.insert(0, memtable(id));
+                continue;
+            }
+        }
+        world.states.push(state);
+    }
+    world
+}
+
+fn merged(world: &World, snapshot: SequenceNumber) -> MergingIterator<MemTableIterator> {
+    let child = |table: &Arc<MemTable>| (table.iter(), TombstoneSource::of_memtable(table.range_tombstones()));
+    MergingIterator::with_tombstones(
+        InternalKeyComparator::default(),
+        world.sources.iter().map(child).collect(),
+        snapshot,
+    )
+}
+
+fn lookup(world: &World, key: &[u8], snapshot: SequenceNumber) -> Option<Vec<u8>> {
+    let operator = StringAppendOperator::default();
+    let mut context = GetContext::new(key, Some(&operator as &dyn MergeOperator), LookupMode::Value);
+    let target = InternalKey::for_seek(key, snapshot);
+    for source in &world.sources {
+        if get_from_memtable(source, target.encoded(), &mut context) {
+            break;
+        }
+    }
+    context.finish().unwrap().map(Vec::from)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 400 }))]
+    #[test]
+    fn scans_and_lookups_agree_with_the_model(
+        writes in prop::collection::vec(write(), 0..80),
+        moves in prop::collection::vec(movement(), 0..60),
+        at in any::<prop::sample::Index>(),
+        bounds in (prop::option::of(0..=KEYS), prop::option::of(0..=KEYS)),
+        max_sequential_skip in 0u64..4,
+    ) {
+        let keys = sorted_keys();
+        let world = build(&writes);
+        let at = at.index(world.states.len());
+        let snapshot = SequenceNumber(at as u64);
+        let lower = bounds.0.map(|b| keys[b as usize].clone());
+        let upper = bounds.1.map(|b| keys[b as usize].clone());
+        let all = &world.states[at];
+        for key in &keys {
+            prop_assert_eq!(lookup(&world, key, snapshot), all.get(key).cloned());
+        }
+        let shown: Vec<(&Vec<u8>, &Vec<u8>)> = all
+            .iter()
+            .filter(|(k, _)| lower.as_ref().is_none_or(|l| *k >= l) && upper.as_ref().is_none_or(|u| *k < u))
+            .collect();
+        let config = DbIteratorConfig {
+            merge_operator: Some(Arc::new(StringAppendOperator::default())),
+            lower_bound: lower,
+            upper_bound: upper,
+            max_sequential_skip,
+            ..DbIteratorConfig::new(InternalKeyComparator::default(), snapshot)
+        };
+        let mut cursor = DbIterator::new(merged(&world, snapshot), config);
+        let mut position: Option<usize> = None;
+        for step in [&[Move::First][..], &moves].concat() {
+            match step {
+                Move::Seek(k) => {
+                    cursor.seek(&keys[k as usize]);
+                    position = Some(shown.partition_point(|(key, _)| **key < keys[k as usize]));
+                }
+                Move::SeekForPrev(k) => {
+                    cursor.seek_for_prev(&keys[k as usize]);
+                    position = shown.partition_point(|(key, _)| **key <= keys[k as usize]).checked_sub(1);
+                }
+                Move::First => {
+                    cursor.seek_to_first();
+                    position = Some(0);
+                }
+                Move::Last => {
+                    cursor.seek_to_last();
+                    position = shown.len().checked_sub(1);
+                }
+                Move::Next if cursor.valid() => {
+                    cursor.next();
+                    position = position.map(|p| p + 1);
+                }
+                Move::Prev if cursor.valid() => {
+                    cursor.prev();
+                    position = position.and_then(|p| p.checked_sub(1));
+                }
+                Move::Next | Move::Prev => continue,
+            }
+            cursor.status().unwrap();
+            let expected = position.and_then(|p| shown.get(p)).copied();
+            let found = cursor.valid().then(|| (cursor.key().to_vec(), cursor.value().to_vec()));
+            prop_assert_eq!(found.as_ref().map(|(k, v)| (k, v)), expected, "after {:?}", step);
+            if found.is_none() {
+                position = None;
+            }
+        }
+    }
+}
+
+fn iterator(
+    entries: &[(&str, u64, ValueType, &str)],
+    change: impl FnOnce(&mut DbIteratorConfig),
+) -> DbIterator<testing::VecIterator> {
+    let mut config = DbIteratorConfig::new(InternalKeyComparator::default(), SequenceNumber(100));
+    change(&mut config);
+    DbIterator::new(testing::VecIterator::of(entries), config)
+}
+
+#[test]
+fn too_many_hidden_entries_end_the_call_and_a_seek_recovers() {
+    let entries: Vec<_> = (1..6).map(|s| ("a", s, ValueType::Deletion, "")).collect();
+    let entries = [&entries[..], &[("b", 9, ValueType::Value, "v")]].concat();
+    let mut cursor = iterator(&entries, |config| config.max_skippable_internal_keys = 4);
+    cursor.seek_to_first();
+    let error = cursor.status().unwrap_err();
+    assert!(!cursor.valid());
+    assert_eq!(error.to_string(), "Result incomplete: Too many internal keys skipped.");
+    cursor.seek(b"b");
+    assert!(cursor.valid() && cursor.status().is_ok());
+    cursor.prev();
+    assert!(cursor.status().is_err());
+}
+
+#[test]
+fn long_runs_of_versions_are_left_by_seeking() {
+    let mut entries: Vec<_> = (1..40).map(|s| ("a", s, ValueType::Value, "old")).collect();
+    entries.push(("b", 50, ValueType::Value, "v"));
+    entries.extend((101..130).map(|s| ("b", s, ValueType::Value, "new")));
+    let mut cursor = iterator(&entries, |_| {});
+    cursor.seek_to_first();
+    cursor.next();
+    assert_eq!((cursor.key(), cursor.value()), (&b"b"[..], &b"v"[..]));
+    assert_eq!(cursor.take_counters().reseeks, 2);
+    cursor.prev();
+    assert_eq!((cursor.key(), cursor.value()), (&b"a"[..], &b"old"[..]));
+    assert!(cursor.take_counters().reseeks > 0);
+}
+
+#[test]
+fn the_prefix_of_the_start_bounds_the_scan() {
+    let entries = ["aa1", "aa2", "ab1", "ab2", "ac1"].map(|key| (key, 1, ValueType::Value, "v"));
+    let mut cursor = iterator(&entries, |config| {
+        config.prefix_extractor = firn_format::slice_transform::from_string("fixed:2").unwrap();
+        config.prefix_same_as_start = true;
+    });
+    let walk = |cursor: &mut DbIterator<testing::VecIterator>, forward: bool| {
+        let mut keys = Vec::new();
+        while cursor.valid() {
+            keys.push(String::from_utf8(cursor.key().to_vec()).unwrap());
+            if forward { cursor.next() } else { cursor.prev() }
+        }
+        keys.join(" ")
+    };
+    cursor.seek(b"ab");
+    assert_eq!(walk(&mut cursor, true), "ab1 ab2");
+    cursor.seek_for_prev(b"ab9");
+    assert_eq!(walk(&mut cursor, false), "ab2 ab1");
+    cursor.seek_to_first();
+    assert_eq!(walk(&mut cursor, true), "aa1 aa2");
+    cursor.seek_to_last();
+    assert_eq!(walk(&mut cursor, false), "ac1");
+}
+
+#[test]
+fn entries_that_cannot_be_read_are_refused() {
+    for value_type in [ValueType::BlobIndex, ValueType::WideColumnEntity] {
+        for forward in [true, false] {
+            let mut cursor = iterator(&[("a", 1, value_type, "?")], |_| {});
+            if forward {
+                cursor.seek_to_first()
+            } else {
+                cursor.seek_to_last()
+            }
+            assert_eq!(cursor.status().unwrap_err().kind(), firn_error::ErrorKind::NotSupported);
+        }
+    }
+    let mut cursor = iterator(&[("a", 1, ValueType::Merge, "?")], |_| {});
+    cursor.seek_to_first();
+    assert_eq!(cursor.status().unwrap_err().kind(), firn_error::ErrorKind::InvalidArgument);
+    let mut cursor = iterator(&[("a", 1, ValueType::ValuePreferredSeqno, "v12345678")], |_| {});
+    cursor.seek_to_first();
+    assert_eq!(cursor.value(), b"v");
+    cursor.seek_to_last();
+    assert_eq!(cursor.value(), b"v");
+}
