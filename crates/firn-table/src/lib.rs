@@ -3,6 +3,10 @@
 //! [`TableBuilder`] writes a table file; [`TableReader`] opens one and answers lookups and iterators from it; [`sink`] is
 //! how what it finds is handed over; [`cache`] keeps blocks in memory; [`options`] says how new files are laid out. Files
 //! come in through `firn-env`, bytes get their meaning in `firn-format`. Nothing here knows levels, versions or the WAL.
+//! how what it finds is handed over; [`options`] says how new files are laid out. [`cache`] keeps blocks in memory,
+//! [`TableCache`] keeps tables open; [`SstFileWriter`] and [`SstFileReader`] work on one file outside of any database.
+//! Files come in through `firn-env`, bytes get their meaning in `firn-format`. Nothing here knows levels, versions or the
+//! WAL.
 
 mod block_ref;
 pub mod builder;
@@ -15,6 +19,9 @@ mod pinning;
 mod readahead;
 pub mod reader;
 pub mod sink;
+mod sst_file_reader;
+mod sst_file_writer;
+mod table_cache;
 mod table_file;
 
 pub use block_ref::{BlockCache, BlockRef, DataBlock, TableBlock};
@@ -24,4 +31,7 @@ pub use iterator::TableIterator;
 pub use readahead::ReadAheadOptions;
 pub use reader::{Anchor, TableReadOptions, TableReader, TableReaderOptions};
 pub use sink::{GetControl, GetSink, Keepalive, PinSource, PinnedSlice, ValueRef};
+pub use sst_file_reader::SstFileReader;
+pub use sst_file_writer::{ExternalSstFileInfo, MakeTableOptions, SstFileWriter};
+pub use table_cache::TableCache;
 pub use table_file::BlockKind;
