@@ -21,6 +21,7 @@ pub mod reader;
 pub mod sink;
 mod sst_file_reader;
 mod sst_file_writer;
+pub mod statistics;
 mod table_cache;
 mod table_file;
 
