@@ -9,6 +9,7 @@ pub mod merge;
 pub mod options;
 #[doc(hidden)]
 pub mod read;
+pub mod stats;
 #[doc(hidden)]
 pub mod version;
 #[doc(hidden)]

@@ -5,13 +5,18 @@
 //! declared once (see [`firn_format::options`]), so that the structures, the text of OPTIONS files and the reference page
 //! cannot differ.
 
+mod block_cache;
 mod filter_policy;
 mod table_factory;
 
+pub use block_cache::BlockCacheCodec;
 pub use filter_policy::FilterPolicyCodec;
 pub use firn_format::filter::FilterPolicy;
 pub use table_factory::{CuckooTableOptions, PlainTableEncoding, PlainTableOptions, TableFactory, TableFactoryCodec};
 
+use std::sync::Arc;
+
+use crate::BlockCache;
 use firn_format::checksum::ChecksumType;
 use firn_format::options::{
     ConfigOptions, Dialect, Kept, KeptOptions, Nested, OptionValue, UnsupportedObject, ValueKind,
@@ -146,6 +151,9 @@ option_set! {
         /// Pad data blocks so that none crosses a multiple of `block_size`. Needs no compression and a `block_size` that is
         /// a power of two.
         block_align: bool = false => mutable;
+        /// Cache of blocks, perhaps shared by several databases; none means one of 32 MiB of the table's own database, unless
+        /// `no_block_cache` is set.
+        block_cache: Option<Arc<BlockCache>> = None, with BlockCacheCodec => mutable parse_only never;
         /// Keys between restart points in data blocks. Below 1 counts as 1.
         block_restart_interval: i32 = 16 => mutable;
         /// Target size of data blocks in bytes before compression; at most 2^32-1.

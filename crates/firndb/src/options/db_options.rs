@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use firn_env::{Env, Logger};
+use firn_env::{Env, Logger, RateLimiter};
 use firn_format::compression::CompressionType;
 use firn_format::option_set;
 use firn_format::options::{Kept, KeptOptions, Memory, UnsupportedObject};
 
 use super::enums::{CacheTier, InfoLogLevel, Temperature, WalRecoveryMode};
-use super::objects::{DbPath, EnvCodec};
+use super::objects::{DbPath, EnvCodec, RateLimiterCodec, StatisticsCodec};
+use crate::stats::Statistics;
 
 option_set! {
     /// Options of the whole database. Defaults are those of RocksDB 11.9 before sanitization.
@@ -154,6 +155,10 @@ option_set! {
         persist_stats_to_disk: bool = false;
         /// Iterators ignore the prefix extractor unless prefix_same_as_start or auto_prefix_mode.
         prefix_seek_opt_in_only: bool = false => new;
+        /// Limits the input and output of flushes and compactions; none means no limit. Under the key
+        /// `rate_limiter_bytes_per_sec`, text makes a limiter of that rate.
+        rate_limiter as "rate_limiter_bytes_per_sec": Option<Arc<dyn RateLimiter>> = None, with RateLimiterCodec
+            => parse_only never;
         /// Size of the shared executor for asynchronous reads; must be > 0.
         read_io_executor_threads: i32 = 1 => new;
         /// Obsolete WAL files kept for reuse.
@@ -162,6 +167,8 @@ option_set! {
         reuse_manifest_on_open: bool = false => new;
         /// Do not read table properties of many files at open.
         skip_stats_update_on_db_open: bool = false;
+        /// Counts what happens; none means that nothing is counted.
+        statistics: Option<Arc<Statistics>> = None, with StatisticsCodec => parse_only never;
         /// Period of the stats dump to the info log (0 = off).
         stats_dump_period_sec: u32 = 600 => mutable;
         /// Memory bound of the in-memory stats history.

@@ -151,23 +151,6 @@ option_enum! {
 }
 
 option_enum! {
-    /// The priority of input and output under a rate limiter.
-    pub enum IoPriority {
-        /// Background work.
-        Low = 0 => "IO_LOW",
-        /// Between.
-        Mid = 1 => "IO_MID",
-        /// Urgent background work.
-        High = 2 => "IO_HIGH",
-        /// The user's own.
-        User = 3 => "IO_USER",
-        /// Not limited.
-        #[default]
-        Total = 4 => "IO_TOTAL",
-    }
-}
-
-option_enum! {
     /// Whether a manual compaction rewrites the bottommost level.
     pub enum BottommostLevelCompaction {
         /// No.

@@ -23,17 +23,18 @@ pub use compaction_options::{CompactionOptionsFifo, CompactionOptionsUniversal, 
 pub use db_options::DbOptions;
 pub use enums::{
     BlobGarbageCollectionPolicy, BottommostLevelCompaction, CacheTier, CompactionPri, CompactionStopStyle,
-    CompactionStyle, InfoLogLevel, IoPriority, PrepopulateBlobCache, ReadTier, Temperature, WalRecoveryMode,
+    CompactionStyle, InfoLogLevel, PrepopulateBlobCache, ReadTier, Temperature, WalRecoveryMode,
 };
 pub use file::{
     LoadedOptions, ROCKSDB_VERSION, check_same_options, latest_options_file, load_latest_options,
     load_options_from_file, print_options, remove_old_options_files, write_options_file,
 };
+pub use firn_env::IoPriority;
 pub use firn_format::options::{ConfigOptions, Dialect, OptionSet, SanityLevel};
 pub use firn_table::options::{BlockBasedTableOptions, FilterPolicy, TableFactory};
 pub use objects::{
     ComparatorCodec, DbPath, EnvCodec, HashLinkListOptions, HashSkipListOptions, MemTableFactory, MemTableFactoryCodec,
-    MergeOperatorCodec, SliceTransformCodec, builtin_comparator,
+    MergeOperatorCodec, RateLimiterCodec, SliceTransformCodec, StatisticsCodec, builtin_comparator,
 };
 pub use operation::{
     CompactRangeOptions, CompactionOptions, FlushOptions, IngestExternalFileOptions, ReadOptions,

@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use firn_env::Env;
+use firn_env::{Env, GenericRateLimiter, RateLimiter, RateLimiterOptions};
 use firn_format::comparator::{BytewiseComparator, Comparator, ReverseBytewiseComparator};
-use firn_format::options::{ConfigOptions, Dialect, ObjectText, OptionCodec, OptionSet, ValueKind};
+use firn_format::options::{ConfigOptions, Dialect, ObjectText, OptionCodec, OptionSet, OptionValue, ValueKind};
 use firn_format::options_text::{escape, unescape};
 use firn_format::slice_transform::{self, SliceTransform};
 use firn_format::{Error, Result, option_set};
 
 use crate::merge::{self, MergeOperator};
+use crate::stats::Statistics;
 
 /// A directory of tables and how many bytes it shall hold before the next one is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,7 +188,6 @@ impl OptionCodec<MemTableFactory> for MemTableFactoryCodec {
         text: &str,
         config: &ConfigOptions,
     ) -> Result<()> {
-        use firn_format::options::OptionValue;
         match (slot, field) {
             (MemTableFactory::SkipList { lookahead }, "lookahead") => {
                 *lookahead = usize::parse_value(field, text, config)?;
@@ -318,5 +318,46 @@ impl OptionCodec<Option<Arc<dyn MergeOperator>>> for MergeOperatorCodec {
             None => operator.name().to_owned(),
             Some((name, value)) => format!("{{id={};{name}={};}}", operator.name(), escape(value)),
         })
+    }
+}
+
+/// Reads a rate limiter from its bytes per second.
+#[derive(Clone, Copy, Debug)]
+pub struct RateLimiterCodec;
+
+impl OptionCodec<Option<Arc<dyn RateLimiter>>> for RateLimiterCodec {
+    const KIND: ValueKind = ValueKind::Object;
+
+    fn parse(slot: &mut Option<Arc<dyn RateLimiter>>, name: &str, text: &str, config: &ConfigOptions) -> Result<()> {
+        let bytes_per_second = u64::parse_value(name, text, config)?;
+        let options = RateLimiterOptions { bytes_per_second, ..RateLimiterOptions::default() };
+        let limiter = GenericRateLimiter::new(options, Env::default().clock().clone())?;
+        *slot = Some(Arc::new(limiter));
+        Ok(())
+    }
+
+    fn print(_value: &Option<Arc<dyn RateLimiter>>, _dialect: Dialect) -> Option<String> {
+        None
+    }
+}
+
+/// Reads statistics by name: a new, empty object.
+#[derive(Clone, Copy, Debug)]
+pub struct StatisticsCodec;
+
+impl OptionCodec<Option<Arc<Statistics>>> for StatisticsCodec {
+    const KIND: ValueKind = ValueKind::Object;
+
+    fn parse(slot: &mut Option<Arc<Statistics>>, _name: &str, text: &str, _config: &ConfigOptions) -> Result<()> {
+        *slot = match ObjectText::parse(text).and_then(|object| object.id).as_deref() {
+            None if text.trim() == "nullptr" => None,
+            None | Some("BasicStatistics") => Some(Arc::new(Statistics::default())),
+            Some(other) => return Err(Error::not_supported(format!("Could not load Statistics: {other}"))),
+        };
+        Ok(())
+    }
+
+    fn print(_value: &Option<Arc<Statistics>>, _dialect: Dialect) -> Option<String> {
+        None
     }
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use firn_env::IoPriority;
 use firn_format::compression::CompressionType;
 use firn_format::key::SequenceNumber;
 
-use super::enums::{BlobGarbageCollectionPolicy, BottommostLevelCompaction, IoPriority, ReadTier, Temperature};
+use super::enums::{BlobGarbageCollectionPolicy, BottommostLevelCompaction, ReadTier, Temperature};
 
 /// Options of reads: gets and iterators.
 #[derive(Clone, Debug)]
@@ -79,7 +80,7 @@ impl Default for ReadOptions {
             deadline: Duration::ZERO,
             io_timeout: Duration::ZERO,
             read_tier: ReadTier::All,
-            rate_limiter_priority: IoPriority::Total,
+            rate_limiter_priority: IoPriority::Unlimited,
             value_size_soft_limit: u64::MAX,
             merge_operand_count_threshold: None,
             verify_checksums: true,
@@ -120,7 +121,7 @@ pub struct WriteOptions {
     pub low_pri: bool,
     /// Remember insert positions of a batch; good for sorted batches. Default: false.
     pub memtable_insert_hint_per_batch: bool,
-    /// Priority of WAL writes under a rate limiter: `User` or `Total`. Default: not limited.
+    /// Priority of WAL writes under a rate limiter: `User` or `Unlimited`. Default: not limited.
     pub rate_limiter_priority: IoPriority,
     /// Checksum bytes per entry of the batch: 0 or 8. Default: 0.
     pub protection_bytes_per_key: usize,
