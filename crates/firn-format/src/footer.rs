@@ -59,6 +59,10 @@ fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N]> {
         .ok_or_else(|| Error::corruption("file is too short to be an sstable"))
 }
 
+fn too_short(file_size: u64) -> Error {
+    Error::corruption(format!("file is too short ({file_size} bytes) to be an sstable")).with_offset(0)
+}
+
 impl Footer {
     /// Decodes the footer of a file of `file_size` bytes from `tail`, its last 53 bytes or all of it when it is shorter.
     ///
@@ -67,7 +71,7 @@ impl Footer {
     /// use a feature of the future.
     pub fn decode(tail: &[u8], file_size: u64) -> Result<Self> {
         if file_size < LEGACY_FOOTER_SIZE as u64 || tail.len() < LEGACY_FOOTER_SIZE {
-            return Err(Error::corruption(format!("file is too short ({file_size} bytes) to be an sstable")));
+            return Err(too_short(file_size));
         }
         let magic = u64::from_le_bytes(bytes_at(tail, tail.len() - 8)?);
         match magic {
@@ -86,10 +90,7 @@ impl Footer {
                 .with_offset(file_size - 8));
             }
         }
-        let start = tail
-            .len()
-            .checked_sub(FOOTER_SIZE)
-            .ok_or_else(|| Error::corruption(format!("file is too short ({file_size} bytes) to be an sstable")))?;
+        let start = tail.len().checked_sub(FOOTER_SIZE).ok_or_else(|| too_short(file_size))?;
         let footer: [u8; FOOTER_SIZE] = bytes_at(tail, start)?;
         let footer_offset = file_size - FOOTER_SIZE as u64;
         Self::decode_modern(&footer, footer_offset).map_err(|error| error.with_offset(footer_offset))
