@@ -4,22 +4,23 @@
 //! [`FileHandle`](super::FileHandle), and every later lookup finds it there without a lock, a reference count or a hash
 //! table; otherwise a bounded cache keeps the ones used last.
 
-use std::collections::{HashMap, VecDeque};
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use firn_env::sync::Mutex;
 use firn_env::{FileOptions, FileSystem};
 use firn_error::{Error, Result};
 use firn_format::key::FileNumber;
 use firn_format::range_tombstone::FragmentedRangeTombstones;
 use firn_format::unique_id::InternalUniqueId;
-use firn_table::{TableReader, TableReaderOptions};
+use firn_table::{TableCache, TableReader, TableReaderOptions};
 
 use super::manifest::table_path;
 use super::set::spec_directory;
 use super::{FamilySpec, FileMetaData, FileStats, FileStatsLoader};
+
+/// log2 of the parts of the cache of open tables, so that threads which open different tables do not meet.
+const TABLE_CACHE_SHARD_BITS: u32 = 4;
 
 /// A table that is open, with its range tombstones ready to be searched.
 #[derive(Debug)]
@@ -126,54 +127,14 @@ pub struct FamilyTablesOptions {
 pub struct FamilyTables {
     options: FamilyTablesOptions,
     /// With a capacity: the tables used last.
-    recent: Mutex<RecentTables>,
-}
-
-/// Open tables by number, and the order in which they were first or again asked for.
-#[derive(Default)]
-struct RecentTables {
-    tables: HashMap<FileNumber, (Arc<OpenTable>, u64)>,
-    uses: VecDeque<(FileNumber, u64)>,
-    clock: u64,
-}
-
-impl RecentTables {
-    fn get(&mut self, number: FileNumber) -> Option<Arc<OpenTable>> {
-        let clock = self.clock + 1;
-        let (table, used) = self.tables.get_mut(&number)?;
-        let table = Arc::clone(table);
-        *used = clock;
-        self.clock = clock;
-        self.uses.push_back((number, clock));
-        self.compact();
-        Some(table)
-    }
-
-    fn insert(&mut self, number: FileNumber, table: &Arc<OpenTable>, capacity: usize) {
-        self.clock += 1;
-        self.tables.insert(number, (Arc::clone(table), self.clock));
-        self.uses.push_back((number, self.clock));
-        while self.tables.len() > capacity.max(1) {
-            let Some((number, used)) = self.uses.pop_front() else { return };
-            if self.tables.get(&number).is_some_and(|(_, last)| *last == used) {
-                self.tables.remove(&number);
-            }
-        }
-    }
-
-    /// Drops outdated entries of the queue, so that it does not grow with every use.
-    fn compact(&mut self) {
-        if self.uses.len() > 64 + 4 * self.tables.len() {
-            let tables = &self.tables;
-            self.uses.retain(|(number, used)| tables.get(number).is_some_and(|(_, last)| last == used));
-        }
-    }
+    recent: Option<TableCache<OpenTable>>,
 }
 
 impl FamilyTables {
     /// No table is open at first.
     pub fn new(options: FamilyTablesOptions) -> Self {
-        Self { options, recent: Mutex::default() }
+        let recent = options.capacity.map(|files| TableCache::new(files, TABLE_CACHE_SHARD_BITS));
+        Self { options, recent }
     }
 
     /// How tables are opened.
@@ -183,7 +144,9 @@ impl FamilyTables {
 
     /// Forgets the table of a file that is about to be deleted.
     pub fn evict(&self, number: FileNumber) {
-        self.recent.lock().tables.remove(&number);
+        if let Some(recent) = &self.recent {
+            recent.evict(number);
+        }
     }
 
     fn open_file(&self, file: &FileMetaData) -> Result<OpenTable> {
@@ -226,24 +189,19 @@ impl TableSource for FamilyTables {
         if let Some(table) = file.handle().pinned_table() {
             return Ok(Arc::clone(table));
         }
-        if self.options.capacity.is_some()
-            && let Some(table) = self.recent.lock().get(file.number)
-        {
-            return Ok(table);
-        }
-        if policy == OpenPolicy::MemoryOnly {
-            return Err(Error::incomplete("Table not found in table_cache, no_io is set"));
-        }
-        // Two threads may open the same table at once; the loser's reader goes away again. No lock is held meanwhile.
-        let table = Arc::new(self.open_file(file)?);
-        match self.options.capacity {
-            None => Ok(Arc::clone(file.handle().pin_table(table))),
-            Some(capacity) => {
-                self.recent.lock().insert(file.number, &table, capacity);
-                Ok(table)
-            }
+        match (&self.recent, policy) {
+            (Some(recent), OpenPolicy::MemoryOnly) => recent.get(file.number).ok_or_else(not_open),
+            (Some(recent), OpenPolicy::MayOpen) => recent.get_or_open(file.number, || self.open_file(file)),
+            (None, OpenPolicy::MemoryOnly) => Err(not_open()),
+            // Two threads may open the same table at once; the loser's reader goes away again.
+            (None, OpenPolicy::MayOpen) => Ok(Arc::clone(file.handle().pin_table(Arc::new(self.open_file(file)?)))),
         }
     }
+}
+
+#[cold]
+fn not_open() -> Error {
+    Error::incomplete("Table not found in table_cache, no_io is set")
 }
 
 impl FileStatsLoader for FamilyTables {
