@@ -6,6 +6,8 @@
 
 pub mod db_bench;
 pub mod flags;
+pub mod sst_dump;
+pub mod text;
 
 /// The RocksDB version whose flags, formats and lines the tools follow.
 pub const ROCKSDB_VERSION: &str = "11.9.0";

@@ -6,6 +6,7 @@
 
 pub(crate) mod filter;
 mod get;
+mod inspect;
 mod load;
 pub(crate) mod meta;
 mod options;

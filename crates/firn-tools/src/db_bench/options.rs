@@ -335,7 +335,7 @@ fn table_options(flags: &BenchFlags) -> Result<BlockBasedTableOptions> {
     if flags.bloom_bits > 0 {
         let bits = f64::from(flags.bloom_bits);
         table.filter_policy =
-            Some(if flags.use_ribbon_filter { FilterPolicy::ribbon(bits) } else { FilterPolicy::bloom(bits) });
+            Some(if flags.use_ribbon_filter { FilterPolicy::ribbon(bits, 0) } else { FilterPolicy::bloom(bits) });
     }
     Ok(table)
 }

@@ -1,0 +1,6 @@
+//! The `sst_dump` command; everything is in [`firn_tools::sst_dump`].
+
+fn main() {
+    let arguments: Vec<String> = std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
+    std::process::exit(firn_tools::sst_dump::main(&arguments));
+}

@@ -1,0 +1,79 @@
+//! What the comparisons with RocksDB's own tools share.
+
+#![allow(dead_code)] // no test file uses all of it
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The shared folder with golden databases; `None` with a notice when it is not there.
+pub(crate) fn golden() -> Option<PathBuf> {
+    let shared = std::env::var_os("FIRN_SHARED")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
+    let golden = shared.join("golden");
+    if golden.is_dir() {
+        return Some(golden);
+    }
+    eprintln!("skipped: no golden databases at {}; set FIRN_SHARED", golden.display());
+    None
+}
+
+/// RocksDB's tool of this name (Debian package rocksdb-tools); `None` with a notice when it is not installed.
+pub(crate) fn rocksdb_tool(name: &str) -> Option<PathBuf> {
+    let path = Path::new("/usr/bin").join(name);
+    if path.exists() {
+        return Some(path);
+    }
+    eprintln!("skipped: {} is not installed (package rocksdb-tools)", path.display());
+    None
+}
+
+/// Golden databases written by RocksDB 7.8, which its tools of that version read, without the kinds named.
+pub(crate) fn databases_of_7_8(golden: &Path, without: &[&str]) -> Vec<PathBuf> {
+    let env = firn_env::Env::shared();
+    let mut names = env.fs().children(golden).expect("golden folder");
+    names.retain(|name| name.starts_with("r7.8-") && !without.iter().any(|kind| name.contains(kind)));
+    names.sort();
+    names.iter().map(|name| golden.join(name).join("db")).collect()
+}
+
+/// Copies a database to a place where it may be written.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    let env = firn_env::Env::shared();
+    firn_env::create_dir_all(&**env.fs(), to).expect("create");
+    for name in env.fs().children(from).expect("children") {
+        let bytes = firn_env::read_file(&**env.fs(), &from.join(&name), 1 << 30).expect("read");
+        firn_env::write_file(&**env.fs(), &to.join(&name), &bytes, false).expect("write");
+    }
+}
+
+/// What a command printed, and its exit status.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// Bytes on stdout.
+    pub(crate) out: Vec<u8>,
+    /// Text on stderr.
+    pub(crate) err: String,
+    /// Exit status.
+    pub(crate) status: Option<i32>,
+}
+
+/// Runs a tool.
+pub(crate) fn run(tool: &Path, arguments: &[String]) -> Run {
+    let output = Command::new(tool).args(arguments).output().expect("the tool runs");
+    Run { out: output.stdout, err: String::from_utf8_lossy(&output.stderr).into_owned(), status: output.status.code() }
+}
+
+/// The lines of an output, without those that `drop` names.
+pub(crate) fn lines_without(out: &[u8], drop: &[&str]) -> Vec<String> {
+    let text = String::from_utf8_lossy(out);
+    let keep = |line: &&str| !drop.iter().any(|word| line.contains(word));
+    text.lines().filter(keep).map(str::to_owned).collect()
+}
+
+/// Fails with the first line that differs.
+pub(crate) fn assert_same_lines(ours: &[String], theirs: &[String], what: &str) {
+    for (number, (our, their)) in ours.iter().zip(theirs).enumerate() {
+        assert_eq!(our, their, "{what}: line {}", number + 1);
+    }
+    assert_eq!(ours.len(), theirs.len(), "{what}: number of lines");
+}
