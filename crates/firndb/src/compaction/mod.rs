@@ -4,4 +4,8 @@
 //! job carries the plan out and leaves a version edit.
 
 pub(crate) mod cutter;
+pub(crate) mod deeper;
+pub mod filter;
+pub(crate) mod iterator;
 pub mod picker;
+pub(crate) mod tombstones;
