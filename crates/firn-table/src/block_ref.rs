@@ -118,10 +118,11 @@ const EMPTY_VIEW: BlockView<'static> = BlockView {
 };
 
 impl PinSource for BlockRef {
-    fn keepalive(&self) -> Arc<dyn Keepalive> {
+    #[inline]
+    fn keepalive(&self) -> Keepalive {
         match self {
-            Self::Cached(block) => Arc::new(block.clone()),
-            Self::Owned(block) => Arc::clone(block) as Arc<dyn Keepalive>,
+            Self::Cached(block) => Keepalive::Cached(block.clone()),
+            Self::Owned(block) => block.keepalive(),
         }
     }
 }

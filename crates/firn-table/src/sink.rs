@@ -5,11 +5,15 @@
 //! alive, the means to do so. A sink that wants the value beyond the call turns it into a [`PinnedSlice`], which copies
 //! only when nothing can be pinned.
 
+use std::any::Any;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use firn_format::key::ParsedInternalKey;
+
+use crate::block_ref::TableBlock;
+use crate::cache::CacheRef;
 
 /// Whether a lookup should go on to older entries of the same user key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,19 +30,24 @@ pub trait GetSink {
     fn accept(&mut self, key: ParsedInternalKey<'_>, value: ValueRef<'_>) -> GetControl;
 }
 
-/// Something that keeps bytes alive and in place for as long as it exists, such as a cached block or an arena.
-pub trait Keepalive: Send + Sync {}
-impl<T: Send + Sync> Keepalive for T {}
+/// Keeps bytes alive and in place for as long as it exists. Making one allocates nothing.
+#[derive(Clone)]
+pub enum Keepalive {
+    /// A block in the cache.
+    Cached(CacheRef<TableBlock>),
+    /// Anything else that is counted, such as a memtable or a block that no cache knows.
+    Shared(Arc<dyn Any + Send + Sync>),
+}
 
 /// The owner of a borrowed value, asked only when somebody wants to keep the value.
 pub trait PinSource {
     /// A handle that keeps the owner's bytes alive and in place until it is dropped.
-    fn keepalive(&self) -> Arc<dyn Keepalive>;
+    fn keepalive(&self) -> Keepalive;
 }
 
 impl<T: Send + Sync + 'static> PinSource for Arc<T> {
-    fn keepalive(&self) -> Arc<dyn Keepalive> {
-        Arc::clone(self) as Arc<dyn Keepalive>
+    fn keepalive(&self) -> Keepalive {
+        Keepalive::Shared(Arc::clone(self) as _)
     }
 }
 
@@ -120,7 +129,7 @@ pub struct PinnedSlice {
 #[derive(Clone)]
 enum Repr {
     Owned(Vec<u8>),
-    Pinned { start: *const u8, len: usize, _owner: Arc<dyn Keepalive> },
+    Pinned { start: *const u8, len: usize, _owner: Keepalive },
 }
 
 // SAFETY: the pointer is to bytes that nobody changes while the owner lives (contract of `ValueRef::owned_by`), and the
