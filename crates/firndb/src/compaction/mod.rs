@@ -7,5 +7,6 @@ pub(crate) mod cutter;
 pub(crate) mod deeper;
 pub mod filter;
 pub(crate) mod iterator;
+pub(crate) mod output;
 pub mod picker;
 pub(crate) mod tombstones;

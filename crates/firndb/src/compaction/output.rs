@@ -1,0 +1,339 @@
+//! One table file being written by a flush or a compaction.
+//!
+//! Entries flow in, in internal-key order, and range tombstones; a synced file and its description for the MANIFEST flow
+//! out. Always true here: when [`TableOutput::finish`] returns a description, file and directory entry are durable; an
+//! output that is dropped unfinished removes its file.
+
+#![allow(dead_code)]
+
+use std::cmp::Ordering;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use firn_env::{FileOptions, FileSystem};
+use firn_error::{Error, Result};
+use firn_format::comparator::InternalKeyComparator;
+use firn_format::compression::{CompressionOptions, CompressionType};
+use firn_format::filter::FilterContext;
+use firn_format::key::{
+    FileNumber, InternalKey, SequenceNumber, ValueType, extract_footer,
+};
+use firn_format::range_tombstone::RangeTombstone;
+use firn_format::unique_id::InternalUniqueId;
+use firn_format::version_edit::NewFile;
+use firn_table::{TableBuilder, TableBuilderOptions};
+
+use crate::options::{ColumnFamilyOptions, CompactionStyle, TableFactory};
+
+/// What all outputs of a job have in common.
+#[derive(Clone)]
+pub(crate) struct OutputSettings {
+    /// Where files are written.
+    pub(crate) fs: Arc<dyn FileSystem>,
+    /// How files are written.
+    pub(crate) file_options: FileOptions,
+    /// Sync with all metadata (`use_fsync`).
+    pub(crate) use_fsync: bool,
+    /// The directory of the outputs.
+    pub(crate) directory: PathBuf,
+    /// Its path id.
+    pub(crate) path_id: u32,
+    /// The order of keys.
+    pub(crate) comparator: InternalKeyComparator,
+    /// The options of the column family.
+    pub(crate) options: Arc<ColumnFamilyOptions>,
+    /// The id of the column family.
+    pub(crate) family_id: u32,
+    /// The name of the column family.
+    pub(crate) family_name: String,
+    /// The identity of the database.
+    pub(crate) db_id: String,
+    /// The session that writes.
+    pub(crate) session_id: String,
+    /// The machine that writes.
+    pub(crate) host_id: String,
+    /// The level that the outputs are for.
+    pub(crate) level: usize,
+    /// Whether a flush writes.
+    pub(crate) is_flush: bool,
+    /// Whether nothing lies below the outputs.
+    pub(crate) bottommost: bool,
+    /// How blocks are compressed.
+    pub(crate) compression: CompressionType,
+    /// The size in bytes at which outputs are meant to end; 0 when unknown.
+    pub(crate) target_file_size: u64,
+    /// Now, in unix seconds.
+    pub(crate) now_secs: u64,
+}
+
+impl OutputSettings {
+    fn builder_options(&self, number: FileNumber, times: OutputTimes) -> Result<TableBuilderOptions> {
+        let TableFactory::BlockBased(table) = &self.options.table_factory else {
+            return Err(Error::not_supported(format!("writing {} files", self.options.table_factory.name())));
+        };
+        Ok(TableBuilderOptions {
+            comparator: self.comparator.clone(),
+            table: table.clone(),
+            compression: self.compression,
+            compression_options: self.compression_options(),
+            prefix_extractor: self.options.prefix_extractor.clone(),
+            skip_filters: self.bottommost && self.options.optimize_filters_for_hits,
+            filter_context: FilterContext {
+                leveled: self.options.compaction_style == CompactionStyle::Level,
+                is_flush: self.is_flush,
+                level: u32::try_from(self.level).ok(),
+                ..FilterContext::default()
+            },
+            target_file_size: if self.target_file_size == u64::MAX { 0 } else { self.target_file_size },
+            column_family_id: u64::from(self.family_id),
+            column_family_name: self.family_name.clone(),
+            merge_operator_name: self.options.merge_operator.as_ref().map(|operator| operator.name().to_owned()),
+            creation_time: times.oldest_ancester_time,
+            oldest_key_time: times.oldest_key_time,
+            newest_key_time: 0,
+            file_creation_time: self.now_secs,
+            db_id: self.db_id.clone(),
+            db_session_id: self.session_id.clone(),
+            db_host_id: self.host_id.clone(),
+            original_file_number: number.get(),
+            ..TableBuilderOptions::default()
+        })
+    }
+
+    fn compression_options(&self) -> CompressionOptions {
+        let bottommost = &self.options.bottommost_compression_opts;
+        if self.bottommost && !self.is_flush && bottommost.enabled {
+            return bottommost.clone();
+        }
+        self.options.compression_opts.clone()
+    }
+}
+
+/// The ages that an output inherits, in unix seconds; 0 when unknown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OutputTimes {
+    /// When the oldest data in it was flushed.
+    pub(crate) oldest_ancester_time: u64,
+    /// When the oldest key in it was written.
+    pub(crate) oldest_key_time: u64,
+}
+
+/// A table file being written.
+pub(crate) struct TableOutput {
+    settings: OutputSettings,
+    path: PathBuf,
+    builder: Option<TableBuilder>,
+    file: NewFile,
+    /// Point entries, as for the keys of the file.
+    has_points: bool,
+    last_key: Vec<u8>,
+}
+
+impl TableOutput {
+    /// Starts the table with `number`. Its outputs will be told to be of `epoch_number`.
+    ///
+    /// # Errors
+    /// `IoError` when the file cannot be created; what the options contradict.
+    pub(crate) fn create(
+        settings: &OutputSettings,
+        number: FileNumber,
+        epoch_number: u64,
+        times: OutputTimes,
+    ) -> Result<Self> {
+        let path = settings.directory.join(firn_format::filename::table(number));
+        let file = settings.fs.new_writable_file(&path, &settings.file_options)?;
+        let builder = TableBuilder::new(settings.builder_options(number, times)?, file)
+            .map_err(|error| error.with_file(&path));
+        let description = NewFile {
+            number,
+            path_id: settings.path_id,
+            smallest_sequence: SequenceNumber::MAX,
+            largest_sequence: SequenceNumber::ZERO,
+            epoch_number,
+            oldest_ancester_time: times.oldest_ancester_time,
+            file_creation_time: settings.now_secs,
+            unique_id: unique_id(settings, number),
+            ..NewFile::default()
+        };
+        let mut output = Self {
+            settings: settings.clone(),
+            path,
+            builder: None,
+            file: description,
+            has_points: false,
+            last_key: Vec::new(),
+        };
+        output.builder = Some(builder?);
+        Ok(output)
+    }
+
+    fn builder(&mut self) -> Result<&mut TableBuilder> {
+        self.builder.as_mut().ok_or_else(|| Error::aborted("the table is finished"))
+    }
+
+    /// Adds a point entry behind the last one.
+    ///
+    /// # Errors
+    /// `IoError` naming the file; `Corruption` when keys are out of order.
+    #[inline]
+    pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let Some(builder) = &mut self.builder else { return Err(Error::aborted("the table is finished")) };
+        builder.add(key, value).map_err(|error| error.with_file(&self.path))?;
+        if !self.has_points {
+            self.file.smallest = InternalKey::from_encoded(key)?;
+            self.has_points = true;
+        }
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
+        self.note_sequence(SequenceNumber(extract_footer(key) >> 8));
+        Ok(())
+    }
+
+    /// Adds a range tombstone. What it means within `[lower, upper)` extends the boundaries of the file; the bounds are
+    /// internal keys, and `upper` is exclusive by its user key when it is a sentinel.
+    ///
+    /// # Errors
+    /// `IoError` naming the file.
+    pub(crate) fn add_range_tombstone(
+        &mut self,
+        tombstone: &RangeTombstone,
+        lower: Option<&InternalKey>,
+        upper: Option<&InternalKey>,
+    ) -> Result<()> {
+        let start = InternalKey::new(&tombstone.start, tombstone.sequence, ValueType::RangeDeletion);
+        let path = self.path.clone();
+        self.builder()?.add(start.encoded(), &tombstone.end).map_err(|error| error.with_file(path))?;
+        let order = self.settings.comparator.clone();
+        let mut smallest = start;
+        if let Some(lower) = lower
+            && order.compare_user(smallest.user_key(), lower.user_key()) == Ordering::Less
+        {
+            smallest = InternalKey::new(lower.user_key(), tombstone.sequence, ValueType::RangeDeletion);
+        }
+        let mut largest = InternalKey::range_sentinel(&tombstone.end);
+        if let Some(upper) = upper
+            && order.compare(largest.encoded(), upper.encoded()) == Ordering::Greater
+        {
+            largest = upper.clone();
+        }
+        self.extend(smallest, largest);
+        self.note_sequence(tombstone.sequence);
+        Ok(())
+    }
+
+    /// Makes the boundaries of the file include these.
+    fn extend(&mut self, smallest: InternalKey, largest: InternalKey) {
+        let order = &self.settings.comparator;
+        if self.file.smallest.is_empty()
+            || order.compare(smallest.encoded(), self.file.smallest.encoded()) == Ordering::Less
+        {
+            self.file.smallest = smallest;
+        }
+        if self.file.largest.is_empty()
+            || order.compare(largest.encoded(), self.file.largest.encoded()) == Ordering::Greater
+        {
+            self.file.largest = largest;
+        }
+    }
+
+    #[inline]
+    fn note_sequence(&mut self, sequence: SequenceNumber) {
+        self.file.smallest_sequence = self.file.smallest_sequence.min(sequence);
+        self.file.largest_sequence = self.file.largest_sequence.max(sequence);
+    }
+
+    /// Bytes so far, without the block that is being built.
+    #[inline]
+    pub(crate) fn file_size(&self) -> u64 {
+        self.builder.as_ref().map_or(0, TableBuilder::file_size)
+    }
+
+    /// The number of the file.
+    pub(crate) fn number(&self) -> FileNumber {
+        self.file.number
+    }
+
+    /// The last point key added; empty if there is none.
+    pub(crate) fn last_key(&self) -> &[u8] {
+        &self.last_key
+    }
+
+    /// The first point key added, as the file's smallest key so far.
+    pub(crate) fn smallest(&self) -> &InternalKey {
+        &self.file.smallest
+    }
+
+    /// Entries so far, range tombstones included.
+    pub(crate) fn num_entries(&self) -> u64 {
+        self.builder.as_ref().map_or(0, TableBuilder::num_entries)
+    }
+
+    /// Completes and syncs the file. `None` if nothing was added; the file is gone then.
+    ///
+    /// The directory is not synced: one sync after the last output of a job serves all.
+    ///
+    /// # Errors
+    /// `IoError` naming the file, which is removed.
+    pub(crate) fn finish(mut self) -> Result<Option<NewFile>> {
+        let Some(mut builder) = self.builder.take() else { return Ok(None) };
+        if builder.is_empty() {
+            self.builder = Some(builder); // dropped and removed with `self`
+            return Ok(None);
+        }
+        let finished = builder.finish().and_then(|summary| {
+            let mut file = builder.into_file();
+            if self.settings.use_fsync { file.fsync()? } else { file.sync()? };
+            file.close()?;
+            Ok(summary)
+        });
+        let summary = match finished {
+            Ok(summary) => summary,
+            Err(error) => {
+                let _ = self.settings.fs.remove_file(&self.path);
+                return Err(error.with_file(&self.path));
+            }
+        };
+        if self.has_points {
+            let last = InternalKey::from_encoded(std::mem::take(&mut self.last_key))?;
+            let first = self.file.smallest.clone();
+            self.extend(first, last);
+        }
+        self.file.file_size = summary.file_size;
+        self.file.tail_size = summary.tail_size;
+        Ok(Some(std::mem::take(&mut self.file)))
+    }
+}
+
+impl Drop for TableOutput {
+    fn drop(&mut self) {
+        if self.builder.take().is_some() {
+            let _ = self.settings.fs.remove_file(&self.path);
+        }
+    }
+}
+
+fn unique_id(settings: &OutputSettings, number: FileNumber) -> [u64; 2] {
+    match InternalUniqueId::new(&settings.db_id, &settings.session_id, number.get()) {
+        Ok(InternalUniqueId([first, second, _])) => [first, second],
+        Err(_) => [0, 0],
+    }
+}
+
+/// The compression of outputs at `level` of a family (spec 07b §4.3).
+pub(crate) fn output_compression(
+    options: &ColumnFamilyOptions,
+    level: usize,
+    base_level: usize,
+    bottommost: bool,
+) -> CompressionType {
+    if bottommost && options.bottommost_compression != CompressionType::DisableOption {
+        return options.bottommost_compression;
+    }
+    if options.compression_per_level.is_empty() {
+        return options.compression;
+    }
+    let index = if level == 0 { 0 } else { (level + 1).saturating_sub(base_level) };
+    let last = options.compression_per_level.len() - 1;
+    options.compression_per_level.get(index.min(last)).copied().unwrap_or(options.compression)
+}
+
