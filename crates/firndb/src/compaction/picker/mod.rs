@@ -8,12 +8,31 @@
 //! only, no input is part of another running plan, and the inputs of a level ≥ 1 are a clean cut (no neighbour shares a
 //! boundary user key).
 
+mod fifo;
+mod inputs;
+mod leveled;
+mod manual;
+mod marking;
+mod priority;
+pub mod score;
+mod settings;
+mod universal;
+
 use std::fmt;
 use std::sync::Arc;
 
 use firn_format::compression::CompressionType;
 use firn_format::key::InternalKey;
 
+pub use inputs::PickerInput;
+pub use manual::{
+    ManualCompaction, ManualLevels, ManualStep, RangeEnd, files_to_delete_in_range, files_to_promote, files_to_suggest,
+    manual_levels, next_manual_level, pick_files, pick_manual, refit_target,
+};
+pub use score::{LevelScores, LevelTargets};
+pub use settings::{FilterUse, PickerOptions};
+
+use crate::options::CompactionStyle;
 use crate::version::{FileMetaData, Version};
 
 /// Why a compaction runs. The discriminants are RocksDB's.
@@ -214,5 +233,25 @@ impl fmt::Debug for CompactionPlan {
             write!(f, " L{} {:?}", input.level, input.files)?;
         }
         write!(f, " -> L{}", self.output_level)
+    }
+}
+
+/// Whether the column family should be queued for compaction: there is something to pick, running compactions aside.
+pub fn needs_compaction(input: &PickerInput<'_>) -> bool {
+    match input.options.compaction_style {
+        CompactionStyle::Level => leveled::needs_compaction(input),
+        CompactionStyle::Universal => universal::needs_compaction(input),
+        CompactionStyle::Fifo => input.scores.max() >= 1.0,
+        CompactionStyle::None => false,
+    }
+}
+
+/// The next compaction, or `None` if nothing is needed or all that is needed is blocked by what runs.
+pub fn pick(input: &PickerInput<'_>) -> Option<CompactionPlan> {
+    match input.options.compaction_style {
+        CompactionStyle::Level => leveled::pick(input),
+        CompactionStyle::Universal => universal::pick(input),
+        CompactionStyle::Fifo => fifo::pick(input),
+        CompactionStyle::None => None,
     }
 }
