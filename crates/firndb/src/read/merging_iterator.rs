@@ -184,14 +184,8 @@ impl<I: InternalIterator> MergingIterator<I> {
         while let (Some(top), Some(cover)) = (self.heap.first().copied(), &mut self.cover) {
             let child = &mut self.children[top.child];
             let key = child.key();
-            match cover.covering(extract_user_key(key), top.word) {
-                Ok(covering) if SequenceNumber(extract_footer(key) >> 8) >= covering => return,
-                Ok(_) => {}
-                Err(error) => {
-                    self.error = Some(error);
-                    self.heap.clear();
-                    return;
-                }
+            if SequenceNumber(extract_footer(key) >> 8) >= cover.covering(extract_user_key(key), top.word) {
+                return;
             }
             let edge = if FORWARD { cover.end_of_newer(top.child) } else { cover.start_of_newer(top.child) };
             let target = edge.map(|edge| edge.seek_key(&mut self.scratch));
@@ -227,18 +221,14 @@ impl<I: InternalIterator> MergingIterator<I> {
                 child.seek_for_prev(&target);
             }
             let edge = match cover.own_cover(at, extract_user_key(&target)) {
-                Ok(Some((from, until))) => {
+                Some((from, until)) => {
                     if forward {
                         until
                     } else {
                         from
                     }
                 }
-                Ok(None) => None,
-                Err(error) => {
-                    self.error = Some(error);
-                    return;
-                }
+                None => None,
             };
             if let Some(edge) = edge {
                 edge.seek_key(&mut self.scratch);
@@ -439,7 +429,17 @@ mod tests {
                 }
                 let list = Arc::new(FragmentedRangeTombstones::new(list, &order));
                 let window = TombstoneWindow { tombstones: Some(list), from, until };
-                children.push((VecIterator::new(entries, order.clone()), Some(TombstoneSource::Window(window))));
+                let source = match (bounds, &window.from, &window.until) {
+                    // As a level of two files, the second beginning where the first ends.
+                    (Some((a, b, true)), _, Some(_)) => {
+                        let middle = Some(Edge::before(&[a.midpoint(*b)]));
+                        let left = TombstoneWindow { until: middle.clone(), ..window.clone() };
+                        let right = TombstoneWindow { from: middle, ..window };
+                        TombstoneSource::Level(vec![left, right].into())
+                    }
+                    _ => TombstoneSource::Window(window),
+                };
+                children.push((VecIterator::new(entries, order.clone()), Some(source)));
             }
             let covered = |key: &[u8]| {
                 let sequence = extract_footer(key) >> 8;

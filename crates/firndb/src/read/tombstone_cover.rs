@@ -11,7 +11,6 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use firn_error::Result;
 use firn_format::comparator::InternalKeyComparator;
 use firn_format::key::{InternalKey, SequenceNumber, ValueType};
 use firn_format::range_tombstone::FragmentedRangeTombstones;
@@ -79,22 +78,52 @@ pub struct TombstoneWindow {
     pub until: Option<Edge>,
 }
 
-/// The tombstones of a level of files that do not overlap, found file by file.
-pub trait LevelTombstones: Send + Sync {
-    /// The window of the file that may hold `user_key`, or of the gap between files that it falls into. Where two
-    /// neighbours share a user key, it belongs to the left one.
-    ///
-    /// # Errors
-    /// Whatever opening the file gives.
-    fn window_at(&mut self, user_key: &[u8]) -> Result<TombstoneWindow>;
+impl TombstoneWindow {
+    /// The tombstones of a table within the bounds of its file.
+    pub fn of_table(
+        tombstones: &Arc<FragmentedRangeTombstones>,
+        smallest: &InternalKey,
+        largest: &InternalKey,
+    ) -> Self {
+        Self {
+            tombstones: Some(Arc::clone(tombstones)),
+            from: Some(Edge::before(smallest.user_key())),
+            until: Some(Edge::above_largest(largest)),
+        }
+    }
+
+    fn is_left_of(&self, user_key: &[u8], order: &InternalKeyComparator) -> bool {
+        self.until.as_ref().is_some_and(|until| !until.is_right_of(user_key, order))
+    }
+
+    fn is_right_of(&self, user_key: &[u8], order: &InternalKeyComparator) -> bool {
+        self.from.as_ref().is_some_and(|from| from.is_right_of(user_key, order))
+    }
+
+    /// The newest tombstone over `user_key` that counts here and that a reader at `snapshot` sees; zero if there is none.
+    pub fn max_covering_sequence(
+        &self,
+        user_key: &[u8],
+        snapshot: SequenceNumber,
+        order: &InternalKeyComparator,
+    ) -> SequenceNumber {
+        match &self.tombstones {
+            Some(list) if !self.is_left_of(user_key, order) && !self.is_right_of(user_key, order) => {
+                list.max_covering_sequence(user_key, snapshot, order)
+            }
+            _ => SequenceNumber::ZERO,
+        }
+    }
 }
 
 /// Where the tombstones of one source of a scan come from.
+#[derive(Clone, Debug)]
 pub enum TombstoneSource {
     /// One list for all keys: a memtable's (no edges) or a table's (edges at its bounds).
     Window(TombstoneWindow),
-    /// A level of files.
-    Level(Box<dyn LevelTombstones>),
+    /// The files of a level that have tombstones, in key order. Where two neighbours share a user key, it belongs to the
+    /// left one (both then hold all tombstones over it).
+    Level(Arc<[TombstoneWindow]>),
 }
 
 impl TombstoneSource {
@@ -110,14 +139,12 @@ impl TombstoneSource {
         smallest: &InternalKey,
         largest: &InternalKey,
     ) -> Option<Self> {
-        if tombstones.is_empty() {
-            return None;
-        }
-        Some(Self::Window(TombstoneWindow {
-            tombstones: Some(Arc::clone(tombstones)),
-            from: Some(Edge::before(smallest.user_key())),
-            until: Some(Edge::above_largest(largest)),
-        }))
+        (!tombstones.is_empty()).then(|| Self::Window(TombstoneWindow::of_table(tombstones, smallest, largest)))
+    }
+
+    /// The tombstones of a sorted run of files, those with tombstones in key order; `None` if there are none.
+    pub fn of_run(windows: &Arc<[TombstoneWindow]>) -> Option<Self> {
+        (!windows.is_empty()).then(|| Self::Level(Arc::clone(windows)))
     }
 }
 
@@ -141,43 +168,39 @@ struct SourceState {
     /// Position of the source among the children of the merge, newest first.
     child: usize,
     source: TombstoneSource,
-    /// For levels: the window last asked for.
-    window: Option<TombstoneWindow>,
     /// The answer last given.
     span: Option<Span>,
 }
 
 impl SourceState {
-    fn locate(&mut self, user_key: &[u8], snapshot: SequenceNumber, order: &InternalKeyComparator) -> Result<&Span> {
+    fn locate(&mut self, user_key: &[u8], snapshot: SequenceNumber, order: &InternalKeyComparator) -> &Span {
         // Taken out and put back, since a borrow that is returned early would last to the end of the function.
         if let Some(span) = self.span.take_if(|span| span.contains(user_key, order)) {
-            return Ok(self.span.insert(span));
+            return self.span.insert(span);
         }
-        let window = match &mut self.source {
-            TombstoneSource::Window(window) => &*window,
-            TombstoneSource::Level(level) => {
-                let holds = |w: &TombstoneWindow| {
-                    w.from.as_ref().is_none_or(|from| !from.is_right_of(user_key, order))
-                        && w.until.as_ref().is_none_or(|until| until.is_right_of(user_key, order))
-                };
-                if !self.window.as_ref().is_some_and(holds) {
-                    self.window = Some(level.window_at(user_key)?);
-                }
-                self.window.get_or_insert_default()
+        let span = match &self.source {
+            TombstoneSource::Window(window) => span_in(window, user_key, snapshot, order),
+            TombstoneSource::Level(windows) => {
+                let at = windows.partition_point(|window| window.is_left_of(user_key, order));
+                let before = at.checked_sub(1).and_then(|before| windows.get(before));
+                let from = before.and_then(|window| window.until.clone());
+                let mut span = windows.get(at).map_or_else(Span::default, |w| span_in(w, user_key, snapshot, order));
+                span.from = pick(span.from, from, Ordering::Greater, order);
+                span
             }
         };
-        Ok(self.span.insert(span_in(window, user_key, snapshot, order)))
+        self.span.insert(span)
     }
 }
 
 /// The stretch around `user_key` in `window`.
 fn span_in(window: &TombstoneWindow, user_key: &[u8], snapshot: SequenceNumber, order: &InternalKeyComparator) -> Span {
     // A table's window does not cover all keys: outside it there are no tombstones.
-    if let Some(from) = window.from.as_ref().filter(|from| from.is_right_of(user_key, order)) {
-        return Span { from: None, until: Some(from.clone()), sequence: SequenceNumber::ZERO };
+    if window.is_right_of(user_key, order) {
+        return Span { from: None, until: window.from.clone(), sequence: SequenceNumber::ZERO };
     }
-    if let Some(until) = window.until.as_ref().filter(|until| !until.is_right_of(user_key, order)) {
-        return Span { from: Some(until.clone()), until: None, sequence: SequenceNumber::ZERO };
+    if window.is_left_of(user_key, order) {
+        return Span { from: window.until.clone(), until: None, sequence: SequenceNumber::ZERO };
     }
     let whole = Span { from: window.from.clone(), until: window.until.clone(), sequence: SequenceNumber::ZERO };
     let Some(tombstones) = window.tombstones.as_ref().filter(|t| !t.is_empty()) else { return whole };
@@ -231,7 +254,7 @@ impl TombstoneCover {
         snapshot: SequenceNumber,
         sources: Vec<(usize, TombstoneSource)>,
     ) -> Self {
-        let state = |(child, source)| SourceState { child, source, window: None, span: None };
+        let state = |(child, source)| SourceState { child, source, span: None };
         Self {
             order,
             words,
@@ -246,21 +269,20 @@ impl TombstoneCover {
 
     /// The newest visible tombstone over `user_key` (whose word is `word`); zero if there is none.
     #[inline]
-    pub(crate) fn covering(&mut self, user_key: &[u8], word: u64) -> Result<SequenceNumber> {
+    pub(crate) fn covering(&mut self, user_key: &[u8], word: u64) -> SequenceNumber {
         if self.located && self.from_word < word && word < self.until_word {
-            return Ok(self.span.sequence);
+            return self.span.sequence;
         }
         self.covering_slow(user_key)
     }
 
-    fn covering_slow(&mut self, user_key: &[u8]) -> Result<SequenceNumber> {
+    fn covering_slow(&mut self, user_key: &[u8]) -> SequenceNumber {
         if self.located && self.span.contains(user_key, &self.order) {
-            return Ok(self.span.sequence);
+            return self.span.sequence;
         }
-        self.located = false;
         let mut all = Span::default();
         for source in &mut self.sources {
-            let span = source.locate(user_key, self.snapshot, &self.order)?;
+            let span = source.locate(user_key, self.snapshot, &self.order);
             all.sequence = all.sequence.max(span.sequence);
             all.from = pick(span.from.clone(), all.from, Ordering::Greater, &self.order);
             all.until = pick(span.until.clone(), all.until, Ordering::Less, &self.order);
@@ -272,7 +294,7 @@ impl TombstoneCover {
         self.until_word = all.until.as_ref().map_or(u64::MAX, |edge| self.words.word(&edge.key));
         self.span = all;
         self.located = true;
-        Ok(self.span.sequence)
+        self.span.sequence
     }
 
     /// The farthest end of a tombstone from a source newer than `child` over the key that [`covering`](Self::covering)
@@ -305,21 +327,12 @@ impl TombstoneCover {
         newer.filter_map(|source| source.span.as_ref()).filter(|span| span.sequence > SequenceNumber::ZERO)
     }
 
-    /// If a tombstone of `child` itself covers `user_key`: where it ends and where it begins.
-    pub(crate) fn own_cover(
-        &mut self,
-        child: usize,
-        user_key: &[u8],
-    ) -> Result<Option<(Option<&Edge>, Option<&Edge>)>> {
+    /// If a tombstone of `child` itself covers `user_key`: where it begins and where it ends.
+    pub(crate) fn own_cover(&mut self, child: usize, user_key: &[u8]) -> Option<(Option<&Edge>, Option<&Edge>)> {
         self.located = false;
-        for source in &mut self.sources {
-            if source.child == child {
-                let span = source.locate(user_key, self.snapshot, &self.order)?;
-                let covered = span.sequence > SequenceNumber::ZERO;
-                return Ok(covered.then_some((span.from.as_ref(), span.until.as_ref())));
-            }
-        }
-        Ok(None)
+        let source = self.sources.iter_mut().find(|source| source.child == child)?;
+        let span = source.locate(user_key, self.snapshot, &self.order);
+        (span.sequence > SequenceNumber::ZERO).then_some((span.from.as_ref(), span.until.as_ref()))
     }
 }
 
@@ -352,9 +365,7 @@ mod tests {
             (2, other.unwrap()),
         ];
         let mut cover = TombstoneCover::new(order.clone(), words.clone(), SequenceNumber(80), sources);
-        let at = |cover: &mut TombstoneCover, key: &str| {
-            cover.covering(key.as_bytes(), words.word(key.as_bytes())).unwrap().0
-        };
+        let at = |cover: &mut TombstoneCover, key: &str| cover.covering(key.as_bytes(), words.word(key.as_bytes())).0;
         let answers = "abcdefgklmmnopqwxy".chars().map(|c| at(&mut cover, &c.to_string())).collect::<Vec<_>>();
         assert_eq!(answers, [0, 0, 50, 70, 70, 50, 50, 50, 50, 50, 50, 0, 0, 40, 40, 40, 0, 0]);
         for key in ["x", "d", "c", "b", "m", "ma", "e", "w"] {

@@ -4,15 +4,14 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use firn_error::{Error, Result};
-use firn_format::comparator::{ComparatorKind, InternalKeyComparator};
 use firn_format::key::{InternalKey, SequenceNumber, extract_footer};
-use firn_format::range_tombstone::{FragmentedRangeTombstones, RangeTombstone};
 use firn_table::{GetSink, TableReadOptions};
 
 use super::level_iterator::{LevelIterator, RunIterator};
 use super::search::Place;
 use super::{FileMetaData, OpenPolicy, TableSource, Version};
 use crate::read::GetContext;
+use crate::read::tombstone_cover::TombstoneWindow;
 
 /// What a lookup in a version feeds: entries, range tombstones, and the question whether the search may end.
 pub trait LookupSink: GetSink {
@@ -43,8 +42,9 @@ impl LookupSink for GetContext<'_> {
 pub struct SortedRun {
     /// The points of the run.
     pub iterator: RunIterator,
-    /// The range tombstones of the run, each cut to the boundaries of its file; `None` if there are none.
-    pub tombstones: Option<Arc<FragmentedRangeTombstones>>,
+    /// The range tombstones of the run, file by file, each to count within the boundaries of its file; for
+    /// [`TombstoneSource::of_run`](crate::read::tombstone_cover::TombstoneSource::of_run). Usually empty.
+    pub tombstones: Arc<[TombstoneWindow]>,
     /// The level.
     pub level: usize,
 }
@@ -136,12 +136,12 @@ impl Version {
             let table = tables.table(file, open_policy(options))?;
             runs.push(SortedRun {
                 iterator: RunIterator::Table(table.reader.iter(options)),
-                tombstones: tombstones.next().flatten(),
+                tombstones: tombstones.next().unwrap_or_default(),
                 level: 0,
             });
         }
         for level in 1..self.num_non_empty_levels() {
-            let tombstones = tombstones.next().flatten();
+            let tombstones = tombstones.next().unwrap_or_default();
             if !self.files(level).is_empty() {
                 let iterator = LevelIterator::of_version(Arc::clone(self), level, Arc::clone(tables), options.clone());
                 runs.push(SortedRun { iterator: RunIterator::Level(iterator), tombstones, level });
@@ -156,7 +156,7 @@ impl Version {
         &self,
         tables: &dyn TableSource,
         options: &TableReadOptions,
-    ) -> Result<&[Option<Arc<FragmentedRangeTombstones>>]> {
+    ) -> Result<&[Arc<[TombstoneWindow]>]> {
         if let Some(found) = self.run_tombstones.get() {
             return Ok(found);
         }
@@ -175,8 +175,8 @@ impl Version {
         files: &[Arc<FileMetaData>],
         tables: &dyn TableSource,
         options: &TableReadOptions,
-    ) -> Result<Option<Arc<FragmentedRangeTombstones>>> {
-        let mut cut = Vec::new();
+    ) -> Result<Arc<[TombstoneWindow]>> {
+        let mut windows = Vec::new();
         for file in files {
             // What is known of a file spares opening it.
             if file.stats().is_some_and(|stats| stats.num_range_deletions == 0) {
@@ -184,10 +184,10 @@ impl Version {
             }
             let table = tables.table(file, open_policy(options))?;
             if let Some(tombstones) = &table.tombstones {
-                cut.extend(tombstones.iter().filter_map(|tombstone| cut_to_file(tombstone, file, self.order())));
+                windows.push(TombstoneWindow::of_table(tombstones, &file.smallest, &file.largest));
             }
         }
-        Ok((!cut.is_empty()).then(|| Arc::new(FragmentedRangeTombstones::new(cut, self.order()))))
+        Ok(windows.into())
     }
 
     /// Estimated bytes of the files of levels `first_level..` that hold keys in `[begin, end)`.
@@ -239,30 +239,4 @@ impl Version {
             |error: Error| if error.is_path_not_found() { Error::corruption(error.to_string()) } else { error },
         )
     }
-}
-
-/// The part of `tombstone` inside the boundaries of `file`: a compaction writes tombstones whole into each output they
-/// touch, and what lies outside belongs to other files (or is gone for good reason).
-fn cut_to_file(
-    mut tombstone: RangeTombstone,
-    file: &FileMetaData,
-    order: &InternalKeyComparator,
-) -> Option<RangeTombstone> {
-    if order.compare_user(&tombstone.start, file.smallest.user_key()) == Ordering::Less {
-        tombstone.start = file.smallest.user_key().to_vec();
-    }
-    let largest = file.largest.user_key();
-    if file.largest.is_range_sentinel() {
-        if order.compare_user(&tombstone.end, largest) == Ordering::Greater {
-            tombstone.end = largest.to_vec();
-        }
-    } else if order.compare_user(&tombstone.end, largest) == Ordering::Greater {
-        // The boundary is a real key, which the tombstone still covers. Only where the least key after it is known can the
-        // tombstone end there; under other orders what follows the key is covered by the next file's part of it.
-        tombstone.end = largest.to_vec();
-        if order.kind() == ComparatorKind::Bytewise {
-            tombstone.end.push(0);
-        }
-    }
-    (order.compare_user(&tombstone.start, &tombstone.end) == Ordering::Less).then_some(tombstone)
 }

@@ -99,8 +99,8 @@ fn check_database(name: &str, capacity: Option<usize>) {
     for (user_key, (sequence, value_type, value)) in &newest {
         let covering = runs
             .iter()
-            .filter_map(|run| run.tombstones.as_ref())
-            .map(|list| list.max_covering_sequence(user_key, SequenceNumber::MAX, version.order()).0)
+            .flat_map(|run| run.tombstones.iter())
+            .map(|window| window.max_covering_sequence(user_key, SequenceNumber::MAX, version.order()).0)
             .max()
             .unwrap_or(0);
         let expected = match value_type {

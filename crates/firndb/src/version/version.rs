@@ -14,10 +14,10 @@ use std::sync::{Arc, OnceLock};
 
 use firn_format::comparator::InternalKeyComparator;
 use firn_format::key::{FileNumber, InternalKey, SequenceNumber};
-use firn_format::range_tombstone::FragmentedRangeTombstones;
 
 use super::search::LevelSearch;
 use super::{BlobFileMetaData, FileMetaData, ObsoleteFiles};
+use crate::read::tombstone_cover::TombstoneWindow;
 
 /// Running totals over the files ever added to a chain of versions; the average value size comes from them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub struct Version {
     searches: Vec<LevelSearch>,
     num_non_empty_levels: usize,
     /// The range tombstones of every sorted run, found when the first iterator asks.
-    pub(super) run_tombstones: OnceLock<Vec<Option<Arc<FragmentedRangeTombstones>>>>,
+    pub(super) run_tombstones: OnceLock<Vec<Arc<[TombstoneWindow]>>>,
 }
 
 impl Version {
