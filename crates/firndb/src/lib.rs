@@ -2,6 +2,7 @@
 
 #[doc(hidden)]
 pub mod compaction;
+mod db;
 mod key_word;
 #[doc(hidden)]
 pub mod memtable;
@@ -14,3 +15,15 @@ pub mod stats;
 pub mod version;
 #[doc(hidden)]
 pub mod write;
+
+pub use db::cursor::{Cursor, Entry, RangeIterator};
+pub use db::error_handler::BackgroundErrorReason;
+pub use db::handle::{ColumnFamily, ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME, Db};
+pub use db::snapshot::Snapshot;
+pub use db::{LiveFile, SizeApproximation};
+pub use firn_env as env;
+pub use firn_error::{Error, ErrorKind, Result, Severity, SubCode};
+pub use firn_format::key::SequenceNumber;
+pub use firn_table::PinnedSlice;
+pub use options::{ColumnFamilyOptions, DbOptions, FlushOptions, Options, ReadOptions, WriteOptions};
+pub use write::WriteBatch;

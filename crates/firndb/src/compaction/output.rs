@@ -18,11 +18,11 @@ use firn_format::filter::FilterContext;
 use firn_format::key::{
     FileNumber, InternalKey, SequenceNumber, ValueType, extract_footer,
 };
-use firn_format::range_tombstone::RangeTombstone;
 use firn_format::unique_id::InternalUniqueId;
 use firn_format::version_edit::NewFile;
 use firn_table::{TableBuilder, TableBuilderOptions};
 
+use super::tombstones::OutputTombstone;
 use crate::options::{ColumnFamilyOptions, CompactionStyle, TableFactory};
 
 /// What all outputs of a job have in common.
@@ -167,10 +167,6 @@ impl TableOutput {
         Ok(output)
     }
 
-    fn builder(&mut self) -> Result<&mut TableBuilder> {
-        self.builder.as_mut().ok_or_else(|| Error::aborted("the table is finished"))
-    }
-
     /// Adds a point entry behind the last one.
     ///
     /// # Errors
@@ -189,33 +185,15 @@ impl TableOutput {
         Ok(())
     }
 
-    /// Adds a range tombstone. What it means within `[lower, upper)` extends the boundaries of the file; the bounds are
-    /// internal keys, and `upper` is exclusive by its user key when it is a sentinel.
+    /// Adds a range tombstone and makes the boundaries of the file include what it means in it.
     ///
     /// # Errors
     /// `IoError` naming the file.
-    pub(crate) fn add_range_tombstone(
-        &mut self,
-        tombstone: &RangeTombstone,
-        lower: Option<&InternalKey>,
-        upper: Option<&InternalKey>,
-    ) -> Result<()> {
+    pub(crate) fn add_range_tombstone(&mut self, output: OutputTombstone) -> Result<()> {
+        let OutputTombstone { tombstone, smallest, largest } = output;
         let start = InternalKey::new(&tombstone.start, tombstone.sequence, ValueType::RangeDeletion);
-        let path = self.path.clone();
-        self.builder()?.add(start.encoded(), &tombstone.end).map_err(|error| error.with_file(path))?;
-        let order = self.settings.comparator.clone();
-        let mut smallest = start;
-        if let Some(lower) = lower
-            && order.compare_user(smallest.user_key(), lower.user_key()) == Ordering::Less
-        {
-            smallest = InternalKey::new(lower.user_key(), tombstone.sequence, ValueType::RangeDeletion);
-        }
-        let mut largest = InternalKey::range_sentinel(&tombstone.end);
-        if let Some(upper) = upper
-            && order.compare(largest.encoded(), upper.encoded()) == Ordering::Greater
-        {
-            largest = upper.clone();
-        }
+        let Some(builder) = &mut self.builder else { return Err(Error::aborted("the table is finished")) };
+        builder.add(start.encoded(), &tombstone.end).map_err(|error| error.with_file(&self.path))?;
         self.extend(smallest, largest);
         self.note_sequence(tombstone.sequence);
         Ok(())

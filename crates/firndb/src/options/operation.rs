@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use firn_env::IoPriority;
 use firn_format::compression::CompressionType;
-use firn_format::key::SequenceNumber;
 
 use super::enums::{BlobGarbageCollectionPolicy, BottommostLevelCompaction, ReadTier, Temperature};
 
@@ -14,7 +13,7 @@ use super::enums::{BlobGarbageCollectionPolicy, BottommostLevelCompaction, ReadT
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
     /// Read as of this sequence number, which a live snapshot must protect. Default: none, the latest at the call.
-    pub snapshot: Option<SequenceNumber>,
+    pub snapshot: Option<crate::Snapshot>,
     /// Upper bound of user timestamps. Default: none.
     pub timestamp: Option<Vec<u8>>,
     /// Lower bound of user timestamps: iterators return every version between. Default: none.

@@ -192,6 +192,11 @@ impl FileMetaData {
         &self.handle
     }
 
+    /// The id of the column family that has the file.
+    pub fn column_family(&self) -> u32 {
+        self.handle.identity.column_family
+    }
+
     /// The numbers from the file's properties, once somebody loaded them.
     pub fn stats(&self) -> Option<&FileStats> {
         self.handle.stats()

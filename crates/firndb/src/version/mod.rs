@@ -42,7 +42,7 @@ pub use replay::{
 };
 pub use set::{
     FamilyVersions, FileNumbers, HoldsVersions, Installed, ManifestChange, Recovered, VersionSet, VersionSetOptions,
-    create_database, list_column_families,
+    column_families_in_manifest, create_database, list_column_families,
 };
 pub use tables::{FamilyTables, FamilyTablesOptions, OpenPolicy, OpenTable, TableRef, TableSource};
 pub use version::{StatTotals, Version};

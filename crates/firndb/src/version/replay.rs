@@ -413,6 +413,11 @@ impl ColumnFamilyNames {
         Ok(())
     }
 
+    /// The id of the column family called `name`.
+    pub fn id_of(&self, name: &str) -> Option<u32> {
+        self.0.iter().find(|(_, known)| *known == name).map(|(id, _)| *id)
+    }
+
     /// The names, by ascending id.
     pub fn into_names(self) -> Vec<String> {
         self.0.into_values().collect()

@@ -247,10 +247,18 @@ pub fn create_database(fs: &dyn FileSystem, db_path: &Path, db_id: Option<&str>)
 /// # Errors
 /// `Corruption` with file and offset; the file system's errors.
 pub fn list_column_families(fs: &dyn FileSystem, db_path: &Path) -> Result<Vec<String>> {
+    column_families_in_manifest(fs, db_path).map(super::ColumnFamilyNames::into_names)
+}
+
+/// The names and ids of the column families of the database in `db_path`.
+///
+/// # Errors
+/// As for [`list_column_families`].
+pub fn column_families_in_manifest(fs: &dyn FileSystem, db_path: &Path) -> Result<super::ColumnFamilyNames> {
     let number = manifest::read_current(fs, db_path)?;
     let mut names = super::ColumnFamilyNames::default();
     manifest::read_manifest(fs, &db_path.join(filename::manifest(number)), |edit, _| names.add(&edit))?;
-    Ok(names.into_names())
+    Ok(names)
 }
 
 impl VersionSet {
@@ -416,6 +424,14 @@ impl VersionSet {
     /// The same without the column families in `except`, which are about to get greater log numbers.
     pub fn min_log_number_with_unflushed_data_except(&self, except: &[u32]) -> Option<FileNumber> {
         self.families.values().filter(|family| !except.contains(&family.id)).map(|family| family.log_number).min()
+    }
+
+    /// Tells that a column family without anything in memory needs no WAL below `number`. In memory only: the next record
+    /// of the family writes it down.
+    pub fn raise_log_number(&mut self, id: u32, number: FileNumber) {
+        if let Some(family) = self.families.get_mut(&id) {
+            family.log_number = family.log_number.max(number);
+        }
     }
 
     /// The highest column family id ever used.

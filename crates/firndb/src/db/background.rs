@@ -1,0 +1,427 @@
+//! Background work: which jobs run when, what their failures mean, and how the database comes to rest.
+//!
+//! Families flow in through the flush and the compaction queue; [`DbInner::maybe_schedule`] hands jobs to the pools of the
+//! environment as far as the limits allow. Always true here: a family stands in each queue at most once; every job that was
+//! scheduled is counted until it ended, and closing waits for all of them.
+
+use std::sync::Arc;
+
+use firn_env::sync::MutexGuard;
+use firn_env::sync::atomic::Ordering;
+use firn_env::{Priority, log_error, log_info};
+use firn_error::{Error, ErrorKind, Result, Severity};
+
+use super::error_handler::{BackgroundErrorReason, Strictness, judge};
+use super::flush::{FlushReason, FlushRequest};
+use super::snapshot::SnapshotReleased;
+use super::super_version::SuperVersion;
+use super::{DbInner, DbState};
+use crate::compaction::picker::{self, FilterUse, LevelScores, LevelTargets, PickerInput, PickerOptions, score};
+use crate::options::{BackgroundJobLimits, CompactionStyle, FlushOptions};
+use crate::write::controller::{StallFacts, stall_condition};
+
+/// How long a job that failed waits before the next one, so that a failing disk is not hammered.
+const PAUSE_AFTER_FAILURE_MICROS: u64 = 1_000_000;
+
+impl DbInner {
+    /// Makes the current memtables and version of a family what readers see, and looks anew at what follows from them:
+    /// stalls, due flushes, due compactions. The caller drops what is returned without the mutex.
+    pub(crate) fn install_super_version(&self, state: &mut DbState, id: u32) -> Vec<Arc<SuperVersion>> {
+        let Some(version) = state.versions.family(id).map(|family| Arc::clone(family.current())) else {
+            return Vec::new();
+        };
+        let Some(family) = state.families.get_mut(&id) else { return Vec::new() };
+        let retired = family.install(version);
+        self.look_at_family(state, id);
+        retired
+    }
+
+    /// Installs super versions of all families, as after an open.
+    pub(crate) fn install_all_super_versions(&self, state: &mut MutexGuard<'_, DbState>) {
+        let ids: Vec<u32> = state.families.keys().copied().collect();
+        let retired: Vec<_> = ids.into_iter().flat_map(|id| self.install_super_version(state, id)).collect();
+        if self.opened.load(Ordering::Acquire) || !self.read_only {
+            let mut log = self.log.try_lock();
+            if let Some(log) = &mut log {
+                self.refresh_log(log, state);
+            }
+        }
+        MutexGuard::unlocked(state, || drop(retired));
+    }
+
+    /// Evaluates stalls and due compactions of a family after its files or memtables changed.
+    pub(crate) fn look_at_family(&self, state: &mut DbState, id: u32) {
+        if self.read_only {
+            return;
+        }
+        let Some(scores) = self.scores(state, id) else { return };
+        let Some(versions) = state.versions.family(id) else { return };
+        let version = Arc::clone(versions.current());
+        let Some(family) = state.families.get_mut(&id) else { return };
+        let options = family.data.options();
+        let deeper = version.levels().iter().skip(1).filter(|files| !files.is_empty()).count();
+        let l0_files = match options.compaction_style {
+            CompactionStyle::Universal => version.files(0).len() + deeper,
+            _ => version.files(0).len(),
+        };
+        let bottommost = version.num_non_empty_levels().saturating_sub(1);
+        family.recalculate_stall(StallFacts {
+            unflushed_memtables: family.imm.len(),
+            l0_files,
+            pending_compaction_bytes: scores.pending_compaction_bytes,
+            bottommost_bytes: version.level_bytes(bottommost),
+            files_marked_for_compaction: version
+                .all_files()
+                .filter(|(_, file)| file.is_marked_for_compaction() && !file.being_compacted())
+                .count(),
+        });
+        if !options.disable_auto_compactions {
+            self.queue_compaction_if_needed(state, id);
+        }
+        self.update_attention(state);
+        self.maybe_schedule(state);
+    }
+
+    /// Where a family needs compaction.
+    fn scores(&self, state: &DbState, id: u32) -> Option<LevelScores> {
+        let version = state.versions.family(id)?.current();
+        let options = self.picker_options(state, id)?;
+        Some(score::compute(version, &options, self.env.clock().now_secs()))
+    }
+
+    /// How large the levels of a family are meant to be.
+    pub(crate) fn targets(&self, state: &DbState, id: u32) -> Option<LevelTargets> {
+        let version = state.versions.family(id)?.current();
+        Some(score::targets(version, &self.picker_options(state, id)?))
+    }
+
+    /// The options of a family as the pickers see them.
+    pub(crate) fn picker_options(&self, state: &DbState, id: u32) -> Option<PickerOptions> {
+        let options = state.families.get(&id)?.data.options();
+        let filter = if options.has_compaction_filter() { FilterUse::Filtered } else { FilterUse::Unfiltered };
+        Some(PickerOptions::new(&options, &self.options(), filter))
+    }
+
+    /// Whether one more memtable and one more table of level 0 would delay or stop writes.
+    pub(crate) fn flush_would_stall(&self, state: &DbState, id: u32) -> bool {
+        let Some(family) = state.families.get(&id) else { return false };
+        let options = family.data.options();
+        let facts = StallFacts {
+            unflushed_memtables: family.imm.len() + 1,
+            l0_files: family.stall_facts.l0_files + 1,
+            ..family.stall_facts
+        };
+        let few = i64::try_from(family.imm.len()).unwrap_or(i64::MAX)
+            < i64::from(options.min_write_buffer_number_to_merge)
+            && i64::try_from(family.stall_facts.l0_files).unwrap_or(i64::MAX)
+                < i64::from(options.level0_file_num_compaction_trigger);
+        !few && stall_condition(&facts, &super::column_family::stall_options(&options)).0
+            != crate::write::controller::WriteStallCondition::Normal
+    }
+
+    /// Queues the families of a request that have something to flush.
+    pub(crate) fn queue_flush(&self, state: &mut DbState, mut request: FlushRequest) {
+        let atomic = self.options().atomic_flush;
+        request.families.retain(|id| {
+            state.families.get(id).is_some_and(|family| {
+                !family.queued_for_flush && family.flushing == 0 && (atomic || family.is_flush_pending())
+            })
+        });
+        for id in &request.families {
+            if let Some(family) = state.families.get_mut(id) {
+                family.queued_for_flush = true;
+            }
+        }
+        if request.families.is_empty() {
+            return;
+        }
+        if atomic {
+            state.flush_queue.push_back(request);
+        } else {
+            let one = |id: &u32| FlushRequest { families: vec![*id], reason: request.reason };
+            let requests: Vec<_> = request.families.iter().map(one).collect();
+            state.flush_queue.extend(requests);
+        }
+        self.maybe_schedule(state);
+    }
+
+    /// Queues a family that needs compaction, unless it is queued already.
+    pub(crate) fn queue_compaction_if_needed(&self, state: &mut DbState, id: u32) {
+        let waiting = state.families.get(&id).is_none_or(|f| f.queued_for_compaction || f.data.is_dropped());
+        if waiting || !self.with_picker_input(state, id, picker::needs_compaction).unwrap_or(false) {
+            return;
+        }
+        if let Some(family) = state.families.get_mut(&id) {
+            family.queued_for_compaction = true;
+            state.compaction_queue.push_back(id);
+        }
+    }
+
+    /// Asks the pickers something about a family.
+    pub(crate) fn with_picker_input<R>(
+        &self,
+        state: &DbState,
+        id: u32,
+        ask: impl FnOnce(&PickerInput<'_>) -> R,
+    ) -> Option<R> {
+        let version = state.versions.family(id)?.current();
+        let options = self.picker_options(state, id)?;
+        let now_secs = self.env.clock().now_secs();
+        let scores = score::compute(version, &options, now_secs);
+        let running: Vec<_> = state.running.iter().filter(|plan| plan.column_family == id).map(Arc::clone).collect();
+        Some(ask(&PickerInput {
+            version,
+            options: &options,
+            scores: &scores,
+            running: &running,
+            now_secs,
+            oldest_snapshot: self.snapshots.oldest().map_or_else(|| self.visible_sequence(), |(sequence, _)| sequence),
+            random: state.next_job_id.wrapping_mul(0x9E37_79B9_7F4A_7C15),
+        }))
+    }
+
+    /// Hands queued work to the pools, as far as the limits allow.
+    pub(crate) fn maybe_schedule(&self, state: &mut DbState) {
+        let ready = self.opened.load(Ordering::Acquire) && !self.read_only && !self.closing.load(Ordering::Acquire);
+        if !ready || state.paused > 0 || state.errors.is_stopped() {
+            return;
+        }
+        let (max_flushes, max_compactions) = self.job_limits(state.controller.needs_speedup());
+        while state.flushes_scheduled < max_flushes
+            && state.flushes_scheduled < state.flush_queue.len() + state.flushes_running
+        {
+            state.flushes_scheduled += 1;
+            self.spawn(Priority::High, Self::background_flush);
+        }
+        if state.exclusive_manual > 0 {
+            return;
+        }
+        while state.compactions_scheduled < max_compactions
+            && state.compactions_scheduled < state.compaction_queue.len() + state.compactions_running
+        {
+            state.compactions_scheduled += 1;
+            self.spawn(Priority::Low, Self::background_compaction);
+        }
+    }
+
+    /// How many flushes and compactions may run at once.
+    fn job_limits(&self, under_pressure: bool) -> (usize, usize) {
+        let limits = BackgroundJobLimits::of(&self.options(), under_pressure);
+        let at_least_one = |limit: i32| usize::try_from(limit).unwrap_or(1).max(1);
+        (at_least_one(limits.max_flushes), at_least_one(limits.max_compactions))
+    }
+
+    fn spawn(&self, priority: Priority, job: fn(&Self)) {
+        let Some(db) = self.this.upgrade() else { return };
+        let withdrawn = Arc::clone(&db);
+        self.env.pools().schedule_tagged(
+            priority,
+            self.instance,
+            move || job(&db),
+            move || withdrawn.job_withdrawn(priority),
+        );
+    }
+
+    fn job_withdrawn(&self, priority: Priority) {
+        let mut state = self.state.lock();
+        match priority {
+            Priority::High => state.flushes_scheduled -= 1,
+            _ => state.compactions_scheduled -= 1,
+        }
+        self.background.notify_all();
+    }
+
+    fn background_flush(&self) {
+        let mut state = self.state.lock();
+        state.flushes_running += 1;
+        let mut result = Ok(());
+        if !self.closing.load(Ordering::Acquire)
+            && !state.errors.is_stopped()
+            && let Some(request) = state.flush_queue.pop_front()
+        {
+            let families = request.families.clone();
+            result = self.run_flush(&mut state, &request);
+            if result.is_ok() {
+                // What became immutable meanwhile waits for a request of its own.
+                self.queue_flush(&mut state, FlushRequest { families, reason: FlushReason::WriteBufferFull });
+            }
+        }
+        self.end_job(state, result, |state| {
+            state.flushes_running -= 1;
+            state.flushes_scheduled -= 1;
+        });
+    }
+
+    fn background_compaction(&self) {
+        let mut state = self.state.lock();
+        state.compactions_running += 1;
+        let mut result = Ok(());
+        if !self.closing.load(Ordering::Acquire)
+            && !state.errors.is_stopped()
+            && state.exclusive_manual == 0
+            && let Some(id) = state.compaction_queue.pop_front()
+        {
+            if let Some(family) = state.families.get_mut(&id) {
+                family.queued_for_compaction = false;
+            }
+            result = self.run_automatic_compaction(&mut state, id);
+        }
+        self.end_job(state, result, |state| {
+            state.compactions_running -= 1;
+            state.compactions_scheduled -= 1;
+        });
+    }
+
+    /// What every job does last: report, clean up, make room for the next.
+    fn end_job(&self, mut state: MutexGuard<'_, DbState>, result: Result<()>, count: fn(&mut DbState)) {
+        if let Err(error) = &result
+            && !matches!(error.kind(), ErrorKind::ShutdownInProgress | ErrorKind::ColumnFamilyDropped)
+        {
+            MutexGuard::unlocked(&mut state, || {
+                log_error!(self.logger(), "Waiting after background error: {error}");
+                if !self.closing.load(Ordering::Acquire) {
+                    self.env.clock().sleep_micros(PAUSE_AFTER_FAILURE_MICROS);
+                }
+            });
+        }
+        MutexGuard::unlocked(&mut state, || self.purge_obsolete_files());
+        count(&mut state);
+        state.finished_jobs += 1;
+        self.maybe_schedule(&mut state);
+        self.background.notify_all();
+        // The guard goes before the job's reference to the database does.
+        drop(state);
+    }
+
+    /// Keeps a failure as the background error, if it is bad enough.
+    pub(crate) fn set_background_error(&self, state: &mut DbState, reason: BackgroundErrorReason, error: &Error) {
+        if matches!(error.kind(), ErrorKind::ShutdownInProgress | ErrorKind::ColumnFamilyDropped) {
+            return;
+        }
+        let options = self.options();
+        let strictness = Strictness {
+            paranoid_checks: options.paranoid_checks,
+            manual_wal_flush: options.manual_wal_flush,
+        };
+        let verdict = judge(reason, error, strictness);
+        if verdict.severity > Severity::None {
+            state.errors.store(reason, error.clone(), verdict.severity);
+        }
+        self.update_attention(state);
+        self.background.notify_all();
+    }
+
+    /// Starts what an open database does by itself: flushes and compactions that are due.
+    pub(crate) fn start_background_work(&self) {
+        let (max_flushes, max_compactions) = self.job_limits(true);
+        self.env.pools().increase_background_threads(Priority::High, max_flushes);
+        self.env.pools().increase_background_threads(Priority::Low, max_compactions);
+        let mut state = self.state.lock();
+        let ids: Vec<u32> = state.families.keys().copied().collect();
+        for id in ids {
+            self.look_at_family(&mut state, id);
+        }
+    }
+
+    /// Waits until no flush or compaction is running or due.
+    ///
+    /// # Errors
+    /// The background error in force.
+    pub(crate) fn wait_for_compact(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(error) = state.errors.error() {
+                return Err(error.clone());
+            }
+            if self.closing.load(Ordering::Acquire) {
+                return Err(Error::shutdown_in_progress("the database is closing"));
+            }
+            let queued = if state.paused > 0 { 0 } else { state.flush_queue.len() + state.compaction_queue.len() };
+            if queued == 0 && state.flushes_scheduled == 0 && state.compactions_scheduled == 0 && state.running.is_empty()
+            {
+                return Ok(());
+            }
+            self.background.wait(&mut state);
+        }
+    }
+
+    /// Clears a background error that can be recovered from; see [`Db::resume`](crate::Db::resume).
+    ///
+    /// # Errors
+    /// The error itself when it is fatal; what stops the flush that makes good for a WAL that is not trusted any more.
+    pub(crate) fn resume(&self) -> Result<()> {
+        self.check_writable()?;
+        let mut state = self.state.lock();
+        let Some(error) = state.errors.error().cloned() else { return Ok(()) };
+        if error.severity() >= Severity::Fatal {
+            return Err(error);
+        }
+        while state.flushes_running > 0 || state.compactions_running > 0 {
+            self.background.wait(&mut state);
+        }
+        let was_stopped = state.errors.is_stopped();
+        state.errors.clear();
+        self.update_attention(&mut state);
+        let families = self.families.all();
+        drop(state);
+        log_info!(self.logger(), "Resuming after: {error}");
+        if was_stopped {
+            let options = FlushOptions { allow_write_stall: true, ..FlushOptions::default() };
+            self.flush_for(&options, &families, FlushReason::ErrorRecovery)?;
+        }
+        self.purge_all_obsolete_files();
+        let mut state = self.state.lock();
+        let ids: Vec<u32> = state.families.keys().copied().collect();
+        for id in ids {
+            self.look_at_family(&mut state, id);
+        }
+        Ok(())
+    }
+
+    /// Brings the database to rest and closes its files; see [`Db::close`](crate::Db::close).
+    ///
+    /// # Errors
+    /// What stopped the last flush or the WAL from being closed. The database is closed all the same.
+    pub(crate) fn close(&self) -> Result<()> {
+        if self.closing.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut result = Ok(());
+        let options = self.options();
+        if !self.read_only && self.has_unlogged_data.load(Ordering::Acquire) && !options.avoid_flush_during_shutdown {
+            let flush = FlushOptions { allow_write_stall: true, ..FlushOptions::default() };
+            result = self.flush_for(&flush, &self.families.all(), FlushReason::Shutdown);
+        }
+        if self.closing.swap(true, Ordering::AcqRel) {
+            return result;
+        }
+        self.raise(super::attention::STOPPED);
+        self.env.pools().unschedule(Priority::High, self.instance);
+        self.env.pools().unschedule(Priority::Low, self.instance);
+        let mut state = self.state.lock();
+        self.background.notify_all();
+        while state.flushes_scheduled > 0 || state.compactions_scheduled > 0 || !state.running.is_empty() {
+            self.background.wait(&mut state);
+        }
+        drop(state);
+        // Writers that are in the queue finish first.
+        drop(self.writers.enter_exclusive());
+        if !self.read_only {
+            result = result.and(self.close_wals());
+            self.purge_obsolete_files();
+            self.logger().flush();
+        }
+        *self.lock.lock() = None;
+        result
+    }
+}
+
+impl SnapshotReleased for DbInner {
+    fn oldest_snapshot_released(&self) {
+        let mut state = self.state.lock();
+        let ids: Vec<u32> = state.families.keys().copied().collect();
+        for id in ids {
+            self.mark_bottommost_files(&mut state, id);
+        }
+    }
+}

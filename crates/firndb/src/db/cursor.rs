@@ -1,0 +1,464 @@
+//! Scans: the seekable [`Cursor`] and the double-ended [`RangeIterator`].
+//!
+//! A cursor merges the memtables and sorted runs of one super version as of one sequence number. Always true here: the
+//! super version is taken before the sequence is chosen; what a cursor shows does not change under it, except that a
+//! tailing cursor looks anew at every seek.
+
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+use firn_error::{Error, Result};
+use firn_format::iterator::InternalIterator;
+use firn_format::key::SequenceNumber;
+
+use super::DbInner;
+use super::column_family::ColumnFamilyData;
+use super::read::table_read_options;
+use super::super_version::SuperVersion;
+use crate::memtable::{MemTable, MemTableIterator};
+use crate::options::{ReadOptions, ReadTier};
+use crate::read::merging_iterator::MergingIterator;
+use crate::read::tombstone_cover::TombstoneSource;
+use crate::read::{DbIterator, DbIteratorConfig};
+use crate::version::{RunIterator, TableSource};
+
+/// A source of a scan.
+#[expect(clippy::large_enum_variant, reason = "few exist, and a box would cost an indirection per step")]
+enum Source {
+    Memory(MemTableIterator),
+    Run(RunIterator),
+}
+
+macro_rules! each {
+    ($self:expr, $iterator:ident => $call:expr) => {
+        match $self {
+            Source::Memory($iterator) => $call,
+            Source::Run($iterator) => $call,
+        }
+    };
+}
+
+impl InternalIterator for Source {
+    #[inline]
+    fn valid(&self) -> bool {
+        each!(self, iterator => iterator.valid())
+    }
+    fn seek_to_first(&mut self) {
+        each!(self, iterator => iterator.seek_to_first());
+    }
+    fn seek_to_last(&mut self) {
+        each!(self, iterator => iterator.seek_to_last());
+    }
+    fn seek(&mut self, target: &[u8]) {
+        each!(self, iterator => iterator.seek(target));
+    }
+    fn seek_for_prev(&mut self, target: &[u8]) {
+        each!(self, iterator => iterator.seek_for_prev(target));
+    }
+    #[inline]
+    fn next(&mut self) {
+        each!(self, iterator => iterator.next());
+    }
+    #[inline]
+    fn prev(&mut self) {
+        each!(self, iterator => iterator.prev());
+    }
+    #[inline]
+    fn key(&self) -> &[u8] {
+        each!(self, iterator => iterator.key())
+    }
+    #[inline]
+    fn value(&self) -> &[u8] {
+        each!(self, iterator => iterator.value())
+    }
+    fn status(&self) -> Result<()> {
+        each!(self, iterator => iterator.status())
+    }
+}
+
+type Merged = MergingIterator<Source>;
+
+/// What scans of one moment share.
+#[derive(Clone)]
+struct View {
+    super_version: Arc<SuperVersion>,
+    sequence: SequenceNumber,
+}
+
+impl DbInner {
+    fn view(&self, options: &ReadOptions, data: &ColumnFamilyData) -> View {
+        let super_version = data.super_version.current();
+        let sequence = if options.tailing { SequenceNumber::MAX } else { self.read_sequence(options) };
+        View { super_version, sequence }
+    }
+
+    fn merged(&self, options: &ReadOptions, data: &ColumnFamilyData, view: &View) -> Result<Merged> {
+        let super_version = &view.super_version;
+        let mut sources = Vec::new();
+        let memory = |memtable: &Arc<MemTable>| {
+            let tombstones = (memtable.has_range_deletions() && !options.ignore_range_deletions)
+                .then(|| TombstoneSource::of_memtable(memtable.range_tombstones()))
+                .flatten();
+            (Source::Memory(memtable.iter()), tombstones)
+        };
+        sources.push(memory(&super_version.mem));
+        sources.extend(super_version.imm.iter().map(memory));
+        if options.read_tier != ReadTier::Memtable {
+            let tables: Arc<dyn TableSource> = Arc::clone(data.tables()) as _;
+            for run in super_version.version.sorted_runs(&tables, &table_read_options(options))? {
+                let tombstones =
+                    if options.ignore_range_deletions { None } else { TombstoneSource::of_run(&run.tombstones) };
+                sources.push((Source::Run(run.iterator), tombstones));
+            }
+        }
+        Ok(MergingIterator::with_tombstones(data.comparator.clone(), sources, view.sequence))
+    }
+
+    /// A cursor; see [`Db::cursor`](crate::Db::cursor).
+    ///
+    /// # Errors
+    /// `NotSupported` or `InvalidArgument` for options that do not fit; those of opening tables.
+    pub(crate) fn cursor(self: &Arc<Self>, options: ReadOptions, data: &Arc<ColumnFamilyData>) -> Result<Cursor> {
+        self.check_owner(data)?;
+        self.check_open()?;
+        if options.read_tier == ReadTier::Persisted {
+            return Err(Error::not_supported("ReadTier::kPersistedData is not yet supported in iterators."));
+        }
+        if options.timestamp.is_some() || options.iter_start_ts.is_some() {
+            return Err(Error::invalid_argument("the column family has no user-defined timestamps"));
+        }
+        let view = self.view(&options, data);
+        self.cursor_at(options, data, view)
+    }
+
+    fn cursor_at(
+        self: &Arc<Self>,
+        options: ReadOptions,
+        data: &Arc<ColumnFamilyData>,
+        view: View,
+    ) -> Result<Cursor> {
+        let merged = self.merged(&options, data, &view)?;
+        let cf = &view.super_version.options;
+        let config = DbIteratorConfig {
+            merge_operator: cf.merge_operator.clone(),
+            lower_bound: options.iterate_lower_bound.clone(),
+            upper_bound: options.iterate_upper_bound.clone(),
+            prefix_extractor: cf.prefix_extractor.clone(),
+            prefix_same_as_start: options.prefix_same_as_start && !options.total_order_seek,
+            max_sequential_skip: cf.max_sequential_skip_in_iterations,
+            max_skippable_internal_keys: options.max_skippable_internal_keys,
+            ..DbIteratorConfig::new(data.comparator.clone(), view.sequence)
+        };
+        Ok(Cursor {
+            iterator: Some(DbIterator::new(merged, config)),
+            error: None,
+            options,
+            data: Arc::clone(data),
+            super_version_number: view.super_version.number,
+            super_version: Some(view.super_version),
+            db: Arc::clone(self),
+        })
+    }
+}
+
+/// A seekable cursor over the live keys of a column family, as of the moment it was made (or of the snapshot in its
+/// options). It starts unpositioned.
+///
+/// `key` and `value` borrow from where the entry lies, until the next move. Errors end a scan: [`valid`](Self::valid)
+/// turns false and [`status`](Self::status) tells; check it when a scan ends. May be sent to another thread, not shared.
+/// A cursor keeps memtables and files in use alive: do not hold one longer than needed.
+pub struct Cursor {
+    iterator: Option<DbIterator<Merged>>,
+    /// An error of the cursor itself, not of its iterator.
+    error: Option<Error>,
+    options: ReadOptions,
+    data: Arc<ColumnFamilyData>,
+    super_version: Option<Arc<SuperVersion>>,
+    super_version_number: u64,
+    db: Arc<DbInner>,
+}
+
+impl Cursor {
+    /// Whether the cursor stands on an entry.
+    #[inline]
+    pub fn valid(&self) -> bool {
+        self.error.is_none() && self.iterator.as_ref().is_some_and(DbIterator::valid)
+    }
+
+    /// The error that ended the scan, if one did.
+    ///
+    /// # Errors
+    /// That error.
+    pub fn status(&self) -> Result<()> {
+        match (&self.error, &self.iterator) {
+            (Some(error), _) => Err(error.clone()),
+            (None, Some(iterator)) => iterator.status(),
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// The key; empty when not valid.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        self.iterator.as_ref().filter(|iterator| iterator.valid()).map_or(&[], DbIterator::key)
+    }
+
+    /// The value; empty when not valid.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        self.iterator.as_ref().filter(|iterator| iterator.valid()).map_or(&[], DbIterator::value)
+    }
+
+    /// Moves to the first key (at or after the lower bound).
+    pub fn seek_to_first(&mut self) {
+        self.positioned(DbIterator::seek_to_first);
+    }
+
+    /// Moves to the last key (before the upper bound).
+    pub fn seek_to_last(&mut self) {
+        if self.refuses_backward("ForwardIterator::SeekToLast()") {
+            return;
+        }
+        self.positioned(DbIterator::seek_to_last);
+    }
+
+    /// Moves to the first key at or after `key`.
+    #[inline]
+    pub fn seek(&mut self, key: impl AsRef<[u8]>) {
+        self.positioned(|iterator| iterator.seek(key.as_ref()));
+    }
+
+    /// Moves to the last key at or before `key`.
+    pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) {
+        if self.refuses_backward("ForwardIterator::SeekForPrev()") {
+            return;
+        }
+        self.positioned(|iterator| iterator.seek_for_prev(key.as_ref()));
+    }
+
+    /// Moves to the next key; does nothing when not valid.
+    #[inline]
+    pub fn next(&mut self) {
+        if let Some(iterator) = self.iterator.as_mut().filter(|iterator| iterator.valid()) {
+            iterator.next();
+        }
+    }
+
+    /// Moves to the previous key; does nothing when not valid.
+    #[inline]
+    pub fn prev(&mut self) {
+        if self.refuses_backward("ForwardIterator::Prev") {
+            return;
+        }
+        if let Some(iterator) = self.iterator.as_mut().filter(|iterator| iterator.valid()) {
+            iterator.prev();
+        }
+    }
+
+    /// Looks at what is visible now (or at the snapshot of the options); the cursor becomes unpositioned.
+    ///
+    /// # Errors
+    /// `NotSupported` for tailing cursors, which do so at every seek, and for databases opened for reading only.
+    pub fn refresh(&mut self) -> Result<()> {
+        if self.options.tailing || self.db.read_only {
+            return Err(Error::not_supported("Refresh() is not supported"));
+        }
+        self.renew()
+    }
+
+    /// A property of the cursor: `rocksdb.iterator.super-version-number`, `rocksdb.iterator.is-key-pinned`,
+    /// `rocksdb.iterator.is-value-pinned` or `rocksdb.iterator.internal-key`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for others.
+    pub fn property(&self, name: &str) -> Result<Vec<u8>> {
+        match name {
+            "rocksdb.iterator.super-version-number" => Ok(self.super_version_number.to_string().into_bytes()),
+            "rocksdb.iterator.is-key-pinned" | "rocksdb.iterator.is-value-pinned" => Ok(b"0".to_vec()),
+            "rocksdb.iterator.internal-key" => {
+                Ok(self.iterator.as_ref().filter(|i| i.valid()).map_or_else(Vec::new, |i| i.key().to_vec()))
+            }
+            _ => Err(Error::invalid_argument("Unidentified property.")),
+        }
+    }
+
+    fn renew(&mut self) -> Result<()> {
+        let fresh = self.db.cursor(self.options.clone(), &self.data)?;
+        *self = fresh;
+        Ok(())
+    }
+
+    #[inline]
+    fn positioned(&mut self, seek: impl FnOnce(&mut DbIterator<Merged>)) {
+        self.error = None;
+        if self.options.tailing
+            && self.data.super_version.number() != self.super_version_number
+            && let Err(error) = self.renew()
+        {
+            self.error = Some(error);
+            return;
+        }
+        if let Some(iterator) = &mut self.iterator {
+            seek(iterator);
+        }
+    }
+
+    /// A tailing cursor only goes forward.
+    fn refuses_backward(&mut self, what: &str) -> bool {
+        if self.options.tailing {
+            self.error = Some(Error::not_supported(what));
+        }
+        self.options.tailing
+    }
+}
+
+impl Drop for Cursor {
+    fn drop(&mut self) {
+        // Iterators hold blocks and files; the super version goes after them.
+        self.iterator = None;
+        self.super_version = None;
+        self.db.purge_after_reader();
+    }
+}
+
+impl std::fmt::Debug for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cursor").field("valid", &self.valid()).field("key", &self.key().escape_ascii().to_string()).finish()
+    }
+}
+
+/// One end of a [`RangeIterator`].
+enum End {
+    /// Not asked for yet.
+    Unopened,
+    Open(Cursor),
+    Finished,
+}
+
+/// The entries of a range, from both ends, as owned pairs; see [`Db::range`](crate::Db::range).
+///
+/// Both ends look at the same moment. After an error the iterator ends.
+pub struct RangeIterator {
+    db: Arc<DbInner>,
+    data: Arc<ColumnFamilyData>,
+    options: ReadOptions,
+    view: View,
+    front: End,
+    back: End,
+    /// The last key given out at each end; the other end stops before it.
+    front_key: Option<Vec<u8>>,
+    back_key: Option<Vec<u8>>,
+}
+
+/// A key and its value, owned.
+pub type Entry = (Vec<u8>, Vec<u8>);
+
+impl RangeIterator {
+    pub(crate) fn new<K: AsRef<[u8]>, R: RangeBounds<K>>(
+        db: &Arc<DbInner>,
+        mut options: ReadOptions,
+        data: &Arc<ColumnFamilyData>,
+        range: R,
+    ) -> Self {
+        // The least key after another, in bytewise order, is the same with a zero byte; others compare at the edge.
+        let after = |key: &[u8]| [key, &[0]].concat();
+        match range.start_bound() {
+            Bound::Included(key) => options.iterate_lower_bound = Some(key.as_ref().to_vec()),
+            Bound::Excluded(key) => options.iterate_lower_bound = Some(after(key.as_ref())),
+            Bound::Unbounded => {}
+        }
+        match range.end_bound() {
+            Bound::Included(key) => options.iterate_upper_bound = Some(after(key.as_ref())),
+            Bound::Excluded(key) => options.iterate_upper_bound = Some(key.as_ref().to_vec()),
+            Bound::Unbounded => {}
+        }
+        let view = db.view(&options, data);
+        Self {
+            db: Arc::clone(db),
+            data: Arc::clone(data),
+            options,
+            view,
+            front: End::Unopened,
+            back: End::Unopened,
+            front_key: None,
+            back_key: None,
+        }
+    }
+
+    pub(crate) fn with_prefix(
+        db: &Arc<DbInner>,
+        mut options: ReadOptions,
+        data: &Arc<ColumnFamilyData>,
+        prefix: &[u8],
+    ) -> Self {
+        options.iterate_lower_bound = Some(prefix.to_vec());
+        // The first key behind the prefix: its last byte that is not 0xff, one up. All 0xff: there is none.
+        let last = prefix.iter().rposition(|byte| *byte != 0xff);
+        options.iterate_upper_bound = last.and_then(|last| {
+            let mut end = prefix.get(..=last)?.to_vec();
+            *end.last_mut()? += 1;
+            Some(end)
+        });
+        let everything: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
+        Self::new::<&[u8], _>(db, options, data, everything)
+    }
+
+    fn open(&self) -> Result<Cursor> {
+        self.db.check_owner(&self.data)?;
+        self.db.check_open()?;
+        self.db.cursor_at(self.options.clone(), &self.data, self.view.clone())
+    }
+
+    fn step(&mut self, forward: bool) -> Option<Result<Entry>> {
+        let end = std::mem::replace(if forward { &mut self.front } else { &mut self.back }, End::Finished);
+        let cursor = match end {
+            End::Finished => return None,
+            End::Open(mut cursor) => {
+                if forward { cursor.next() } else { cursor.prev() };
+                cursor
+            }
+            End::Unopened => match self.open() {
+                Ok(mut cursor) => {
+                    if forward { cursor.seek_to_first() } else { cursor.seek_to_last() };
+                    cursor
+                }
+                Err(error) => return Some(Err(error)),
+            },
+        };
+        if !cursor.valid() {
+            return cursor.status().err().map(Err);
+        }
+        let other = if forward { &self.back_key } else { &self.front_key };
+        let order = &self.data.comparator;
+        let met = other.as_ref().is_some_and(|other| {
+            let order = order.compare_user(cursor.key(), other);
+            if forward { order.is_ge() } else { order.is_le() }
+        });
+        if met {
+            return None;
+        }
+        let entry = (cursor.key().to_vec(), cursor.value().to_vec());
+        let (end, key) = if forward {
+            (&mut self.front, &mut self.front_key)
+        } else {
+            (&mut self.back, &mut self.back_key)
+        };
+        *key = Some(entry.0.clone());
+        *end = End::Open(cursor);
+        Some(Ok(entry))
+    }
+}
+
+impl Iterator for RangeIterator {
+    type Item = Result<Entry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step(true)
+    }
+}
+
+impl DoubleEndedIterator for RangeIterator {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.step(false)
+    }
+}

@@ -1,0 +1,306 @@
+//! Files that nobody needs any more, and what is known of those that are live.
+//!
+//! Table files arrive here when the last version that has them goes; WALs when the MANIFEST says that their data is in
+//! tables; MANIFEST and OPTIONS files when newer ones took their place. Always true here: a file is removed only when
+//! neither a version, nor a running job, nor a MANIFEST that CURRENT may name, refers to it.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use firn_env::log_info;
+use firn_env::sync::atomic::Ordering;
+use firn_error::Result;
+use firn_format::filename::{self, FileKind};
+use firn_format::key::{FileNumber, SequenceNumber};
+
+use super::layout::table_path;
+use super::{DbInner, DbState};
+
+/// How many of the newest OPTIONS files are kept.
+const KEPT_OPTIONS_FILES: usize = 2;
+
+/// A live table file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveFile {
+    /// The column family.
+    pub column_family: String,
+    /// The name of the file, with a leading slash as RocksDB has it.
+    pub name: String,
+    /// Its directory.
+    pub directory: PathBuf,
+    /// The number in its name.
+    pub number: FileNumber,
+    /// The level.
+    pub level: usize,
+    /// Bytes.
+    pub size_bytes: u64,
+    /// The least user key.
+    pub smallest_key: Vec<u8>,
+    /// The greatest user key.
+    pub largest_key: Vec<u8>,
+    /// The least sequence number.
+    pub smallest_sequence: SequenceNumber,
+    /// The greatest sequence number.
+    pub largest_sequence: SequenceNumber,
+    /// Entries, deletions included; 0 when the table was not opened yet.
+    pub num_entries: u64,
+    /// Deletions.
+    pub num_deletions: u64,
+    /// Whether a compaction works on it.
+    pub being_compacted: bool,
+    /// Orders the files of level 0.
+    pub epoch_number: u64,
+}
+
+/// What is to be removed; collected under the database mutex, removed without it.
+#[derive(Default)]
+struct Garbage {
+    tables: Vec<PathBuf>,
+    wals: Vec<FileNumber>,
+}
+
+impl DbInner {
+    /// Removes tables that became obsolete and WALs that are no longer needed.
+    pub(crate) fn purge_obsolete_files(&self) {
+        if self.read_only {
+            return;
+        }
+        let mut garbage = Garbage::default();
+        let min_log = {
+            let mut state = self.state.lock();
+            if state.deletions_disabled > 0 {
+                return;
+            }
+            self.collect_tables(&mut state, &mut garbage);
+            self.collect_wals(&mut state, &mut garbage)
+        };
+        self.drop_closed_wals_below(min_log);
+        self.remove(&garbage);
+    }
+
+    /// Removes what became obsolete with a reader that has just gone, if anything did.
+    #[inline]
+    pub(crate) fn purge_after_reader(&self) {
+        if self.obsolete.is_pending() && !self.closing.load(Ordering::Acquire) {
+            self.purge_obsolete_files();
+        }
+    }
+
+    fn collect_tables(&self, state: &mut DbState, garbage: &mut Garbage) {
+        let obsolete = Arc::clone(state.versions.obsolete());
+        if !obsolete.is_pending() {
+            return;
+        }
+        for file in obsolete.take_tables() {
+            let Ok(tables) = self.tables.family(file.column_family) else { continue };
+            tables.evict(file.number);
+            let dirs = &tables.options().spec.paths;
+            garbage.tables.push(table_path(dirs, file.path_id, file.number));
+        }
+    }
+
+    /// Takes WALs that are obsolete off the list; those that are to be used again stay on disk.
+    fn collect_wals(&self, state: &mut DbState, garbage: &mut Garbage) -> FileNumber {
+        let mut min_log = state.versions.min_log_number_to_keep();
+        if let Some(prepared) = state.oldest_prepared_wal {
+            min_log = min_log.min(prepared);
+        }
+        let keep = self.options().recycle_log_file_num;
+        while state.live_wals.len() > 1
+            && let Some(wal) = state.live_wals.front().filter(|wal| wal.number < min_log)
+        {
+            let number = wal.number;
+            state.live_wals.pop_front();
+            if state.recycled_wals.len() < keep {
+                state.recycled_wals.push_back(number);
+            } else {
+                garbage.wals.push(number);
+            }
+        }
+        min_log
+    }
+
+    fn remove(&self, garbage: &Garbage) {
+        for path in &garbage.tables {
+            let leveldb = path.with_extension("ldb");
+            self.remove_file(path);
+            if self.env.fs().file_exists(&leveldb).unwrap_or(false) {
+                self.remove_file(&leveldb);
+            }
+        }
+        for number in &garbage.wals {
+            self.remove_wal(*number);
+        }
+    }
+
+    fn remove_wal(&self, number: FileNumber) {
+        let options = self.options();
+        let path = self.layout.wal(number);
+        if options.wal_ttl_seconds == 0 && options.wal_size_limit_mb == 0 {
+            self.remove_file(&path);
+            return;
+        }
+        let archived = self.layout.archive_dir().join(filename::wal(number));
+        if let Err(error) = self.env.fs().rename(&path, &archived) {
+            log_info!(self.logger(), "Could not archive WAL {number}: {error}");
+        }
+        self.purge_archive();
+    }
+
+    /// Removes archived WALs that are too old or too many.
+    fn purge_archive(&self) {
+        let options = self.options();
+        let (fs, dir) = (self.env.fs(), self.layout.archive_dir());
+        let mut wals: Vec<(FileNumber, PathBuf)> = fs
+            .children(&dir)
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|name| filename::parse(name).map(|parsed| (parsed.number, dir.join(name))))
+            .collect();
+        wals.sort();
+        let now = self.env.clock().now_secs();
+        if options.wal_ttl_seconds > 0 {
+            wals.retain(|(_, path)| {
+                let written = fs.modification_time_secs(path).unwrap_or(now);
+                let expired = now.saturating_sub(written) > options.wal_ttl_seconds;
+                if expired {
+                    self.remove_file(path);
+                }
+                !expired
+            });
+        }
+        if options.wal_size_limit_mb > 0 {
+            let sizes: Vec<u64> = wals.iter().map(|(_, path)| fs.file_size(path).unwrap_or(0)).collect();
+            let largest = sizes.iter().copied().max().unwrap_or(0);
+            if let Some(keep) = (options.wal_size_limit_mb << 20).checked_div(largest) {
+                let surplus = wals.len().saturating_sub(usize::try_from(keep).unwrap_or(usize::MAX));
+                wals.iter().take(surplus).for_each(|(_, path)| self.remove_file(path));
+            }
+        }
+    }
+
+    fn remove_file(&self, path: &Path) {
+        match self.env.fs().remove_file(path) {
+            Err(error) if !error.is_path_not_found() => {
+                log_info!(self.logger(), "Could not delete {}: {error}", path.display());
+            }
+            _ => {}
+        }
+    }
+
+    /// Looks through all directories for files that nobody refers to, and removes them.
+    pub(crate) fn purge_all_obsolete_files(&self) {
+        self.purge_obsolete_files();
+        let names = self.list_directories();
+        let (live, pending, min_log, current, wals) = {
+            let state = self.state.lock();
+            if state.deletions_disabled > 0 {
+                return;
+            }
+            let wals: HashSet<FileNumber> =
+                state.live_wals.iter().map(|wal| wal.number).chain(state.recycled_wals.iter().copied()).collect();
+            (
+                state.versions.live_tables(),
+                // Numbers handed out after the directories were listed belong to files that are not in the lists.
+                state.pending_outputs.first().copied().unwrap_or(FileNumber(u64::MAX)),
+                state.versions.min_log_number_to_keep(),
+                state.versions.manifest_number(),
+                wals,
+            )
+        };
+        let mut options_files: Vec<(FileNumber, PathBuf)> = Vec::new();
+        for (dir, name) in names {
+            let path = dir.join(&name);
+            if filename::is_trash(&name) {
+                self.remove_file(&path);
+                continue;
+            }
+            let Some(parsed) = filename::parse(&name) else { continue };
+            let number = parsed.number;
+            let garbage = match parsed.kind {
+                FileKind::Table => !live.contains(&number) && number < pending,
+                FileKind::Wal => number < min_log && !wals.contains(&number),
+                FileKind::Manifest => number < current,
+                FileKind::Temp => number < pending,
+                FileKind::Options => {
+                    options_files.push((number, path.clone()));
+                    false
+                }
+                _ => false,
+            };
+            if garbage {
+                match parsed.kind {
+                    FileKind::Wal => self.remove_wal(number),
+                    FileKind::Manifest if !self.state.lock().versions.is_manifest_obsolete(number) => {}
+                    _ => self.remove_file(&path),
+                }
+            }
+        }
+        options_files.sort();
+        let surplus = options_files.len().saturating_sub(KEPT_OPTIONS_FILES);
+        options_files.iter().take(surplus).for_each(|(_, path)| self.remove_file(path));
+    }
+
+    fn list_directories(&self) -> Vec<(PathBuf, String)> {
+        let families = self.families.all();
+        let options: Vec<_> = families.iter().map(|data| data.options()).collect();
+        let mut dirs = self.layout.all_dirs(options.iter().map(AsRef::as_ref));
+        if self.layout.has_own_wal_dir() {
+            dirs.push(self.layout.wal_dir.clone());
+        }
+        let list = |dir: PathBuf| {
+            let names = self.env.fs().children(&dir).unwrap_or_default();
+            names.into_iter().map(move |name| (dir.clone(), name)).collect::<Vec<_>>()
+        };
+        dirs.into_iter().flat_map(list).collect()
+    }
+
+    /// What is known of every live table file.
+    pub(crate) fn live_files(&self) -> Vec<LiveFile> {
+        let mut live = Vec::new();
+        for data in self.families.all() {
+            let version = Arc::clone(&data.super_version.current().version);
+            for (level, file) in version.all_files() {
+                let stats = file.stats().copied().unwrap_or_default();
+                let directory = data.table_dirs.get(file.path_id as usize).or(data.table_dirs.first()).cloned();
+                live.push(LiveFile {
+                    column_family: data.name.clone(),
+                    name: format!("/{}", filename::table(file.number)),
+                    directory: directory.unwrap_or_default(),
+                    number: file.number,
+                    level,
+                    size_bytes: file.file_size,
+                    smallest_key: file.smallest.user_key().to_vec(),
+                    largest_key: file.largest.user_key().to_vec(),
+                    smallest_sequence: file.smallest_sequence,
+                    largest_sequence: file.largest_sequence,
+                    num_entries: stats.num_entries,
+                    num_deletions: stats.num_deletions,
+                    being_compacted: file.being_compacted(),
+                    epoch_number: file.epoch_number,
+                });
+            }
+        }
+        live
+    }
+
+    /// Writes the OPTIONS file of what is in force now: temporary file, sync, rename, directory sync.
+    ///
+    /// # Errors
+    /// `IoError` naming the file.
+    pub(crate) fn write_options_file(&self) -> Result<()> {
+        if !self.opened.load(Ordering::Acquire) || self.read_only {
+            return Ok(());
+        }
+        let families = self.families.all();
+        let cf_options: Vec<_> = families.iter().map(|data| (data.name.clone(), data.options())).collect();
+        let (temporary, last) = {
+            let state = self.state.lock();
+            (state.versions.new_file_number(), state.versions.new_file_number())
+        };
+        let db = self.options();
+        let names = cf_options.iter().map(|(name, options)| (name.as_str(), &**options));
+        crate::options::write_options_file(&**self.env.fs(), &self.path, temporary.get(), last.get(), &db, names)
+    }
+}

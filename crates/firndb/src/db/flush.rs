@@ -1,0 +1,435 @@
+//! Flushes: from immutable memtables to a table on level 0.
+//!
+//! A request flows in from a full memtable, a user or a WAL that is too large; a durable table, its edit in the MANIFEST
+//! and a new super version flow out. Always true here: one flush of a family runs at a time, and it takes the oldest
+//! memtables, so that results reach the MANIFEST in the order of writing; a WAL becomes obsolete only with the edit that
+//! makes it so.
+
+use std::sync::Arc;
+
+use firn_env::sync::MutexGuard;
+use firn_env::{FileOptions, log_event, log_info};
+use firn_error::{Error, Result};
+use firn_format::key::{FileNumber, SequenceNumber};
+use firn_format::version_edit::{NewFile, VersionEdit};
+
+use super::column_family::ColumnFamilyData;
+use super::error_handler::BackgroundErrorReason;
+use super::{DbInner, DbState};
+use crate::compaction::deeper::DeeperLevels;
+use crate::compaction::iterator::{CompactionIterator, DropRules};
+use crate::compaction::output::{OutputSettings, OutputTimes, TableOutput, output_compression};
+use crate::compaction::tombstones::{
+    CompactionTombstones, OutputBounds, SnapshotStripes, TombstoneDropRules, output_tombstones,
+};
+use crate::memtable::MemTable;
+use crate::options::FlushOptions;
+use crate::read::MergingIterator;
+use crate::read::tombstone_cover::TombstoneWindow;
+use crate::version::{ManifestChange, VersionSet};
+
+/// Why a flush runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FlushReason {
+    /// A memtable is full.
+    WriteBufferFull,
+    /// A user asked for it.
+    ManualFlush,
+    /// A manual compaction needs what is in memory.
+    ManualCompaction,
+    /// The WALs together are too large.
+    WalFull,
+    /// The memtables together are too large.
+    WriteBufferManager,
+    /// The database closes.
+    Shutdown,
+    /// A background error was repaired.
+    ErrorRecovery,
+}
+
+impl FlushReason {
+    /// The name in the info log.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::WriteBufferFull => "Write Buffer Full",
+            Self::ManualFlush => "Manual Flush",
+            Self::ManualCompaction => "Manual Compaction",
+            Self::WalFull => "WAL Full",
+            Self::WriteBufferManager => "Write Buffer Manager",
+            Self::Shutdown => "Shut down",
+            Self::ErrorRecovery => "Error Recovery",
+        }
+    }
+}
+
+/// Families whose memtables are to be flushed, together if there are several.
+#[derive(Clone, Debug)]
+pub(crate) struct FlushRequest {
+    /// Ids of the families.
+    pub(crate) families: Vec<u32>,
+    /// Why.
+    pub(crate) reason: FlushReason,
+}
+
+/// What the table of one flush is told.
+pub(crate) struct FlushOutput {
+    /// The number of the table.
+    pub(crate) number: FileNumber,
+    /// Its place among the tables of level 0.
+    pub(crate) epoch_number: u64,
+    /// Live snapshots, ascending.
+    pub(crate) snapshots: Vec<SequenceNumber>,
+}
+
+/// The part of a flush that concerns one family.
+struct FamilyFlush {
+    data: Arc<ColumnFamilyData>,
+    /// Oldest first.
+    memtables: Vec<Arc<MemTable>>,
+    output: FlushOutput,
+    table: Option<NewFile>,
+}
+
+impl DbInner {
+    /// Runs a flush request. The database mutex is given up while tables are written.
+    ///
+    /// # Errors
+    /// What stopped it; the memtables then wait for the next flush.
+    pub(crate) fn run_flush(&self, state: &mut MutexGuard<'_, DbState>, request: &FlushRequest) -> Result<()> {
+        let mut parts = pick(state, request, self.snapshots.sequences());
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let job = state.new_job_id();
+        let several_families = state.families.len() > 1 || self.options().allow_2pc;
+        let outputs: Vec<FileNumber> = parts.iter().map(|part| part.output.number).collect();
+        let written = MutexGuard::unlocked(state, || -> Result<()> {
+            self.log_flush_started(job, &parts, request.reason);
+            if several_families {
+                // What is flushed must not be ahead of what other families have only in a WAL.
+                self.sync_closed_wals()?;
+            }
+            for part in &mut parts {
+                part.table = self.write_memtables(&part.data, &part.memtables, &part.output)?;
+            }
+            Ok(())
+        });
+        let (result, reason) = match written {
+            Ok(()) => (self.commit_flush(state, &parts), BackgroundErrorReason::ManifestWriteNoWal),
+            Err(error) => (Err(error), BackgroundErrorReason::FlushNoWal),
+        };
+        state.release_outputs(&outputs);
+        for part in &parts {
+            if let Some(family) = state.families.get_mut(&part.data.id) {
+                family.flushing = 0;
+            }
+        }
+        match result {
+            Ok(()) => {
+                let lines = parts.iter().map(|part| self.describe_result(state, job, part)).collect::<Vec<_>>();
+                MutexGuard::unlocked(state, || lines.iter().for_each(|line| log_event!(self.logger(), "{line}")));
+                Ok(())
+            }
+            Err(error) if error.kind() == firn_error::ErrorKind::ColumnFamilyDropped => Ok(()),
+            Err(error) => {
+                self.set_background_error(state, reason, &error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Logs the edits of finished tables and takes their memtables out.
+    fn commit_flush(&self, state: &mut MutexGuard<'_, DbState>, parts: &[FamilyFlush]) -> Result<()> {
+        let mut edits = Vec::with_capacity(parts.len() + 1);
+        let ids: Vec<u32> = parts.iter().map(|part| part.data.id).collect();
+        let mut min_log = state.versions.min_log_number_with_unflushed_data_except(&ids);
+        for part in parts {
+            let next_log = FileNumber(part.memtables.iter().map(|mem| mem.next_log_number()).max().unwrap_or(0));
+            min_log = Some(min_log.map_or(next_log, |min| min.min(next_log)));
+            let mut edit = VersionEdit {
+                column_family: part.data.id,
+                log_number: Some(next_log),
+                prev_log_number: Some(FileNumber(0)),
+                ..VersionEdit::default()
+            };
+            if let Some(table) = &part.table {
+                edit.add_file(0, table.clone());
+            }
+            edits.push(edit);
+        }
+        let min_log = match (min_log, state.oldest_prepared_wal) {
+            (Some(min), Some(prepared)) => Some(min.min(prepared)),
+            (min, _) => min,
+        };
+        if let Some(min_log) = min_log.filter(|min| *min > state.versions.min_log_number_to_keep()) {
+            let mut edit = VersionEdit { min_log_number_to_keep: Some(min_log), ..VersionEdit::default() };
+            if self.options().track_and_verify_wals_in_manifest {
+                edit.wal_deletion = Some(min_log);
+            }
+            edits.push(edit);
+        }
+        let change = ManifestChange { edits, atomic: parts.len() > 1, ..ManifestChange::default() };
+        VersionSet::log_and_apply(state, change)?;
+        let mut retired = Vec::new();
+        for part in parts {
+            let Some(family) = state.families.get_mut(&part.data.id) else { continue };
+            let keep = family.imm.len() - part.memtables.len();
+            family.imm.truncate(keep);
+            family.flushing = 0;
+            retired.extend(self.install_super_version(state, part.data.id));
+        }
+        MutexGuard::unlocked(state, || drop(retired));
+        Ok(())
+    }
+
+    /// Writes one table from frozen memtables, oldest first, during recovery; the mutex is given up meanwhile.
+    ///
+    /// # Errors
+    /// What stopped it.
+    pub(crate) fn write_level_0(
+        &self,
+        state: &mut MutexGuard<'_, DbState>,
+        data: &Arc<ColumnFamilyData>,
+        memtables: &[Arc<MemTable>],
+        output: &FlushOutput,
+    ) -> Result<Option<NewFile>> {
+        MutexGuard::unlocked(state, || self.write_memtables(data, memtables, output))
+    }
+
+    /// Writes one table from frozen memtables, and makes file and name durable.
+    fn write_memtables(
+        &self,
+        data: &Arc<ColumnFamilyData>,
+        memtables: &[Arc<MemTable>],
+        output: &FlushOutput,
+    ) -> Result<Option<NewFile>> {
+        let now_secs = self.env.clock().now_secs();
+        let settings = self.output_settings(data, OutputPlace { level: 0, path_id: 0, base_level: 0 }, now_secs);
+        let oldest_key_time = memtables.iter().map(|mem| mem.oldest_key_time_secs()).min().unwrap_or(u64::MAX);
+        let oldest_key_time = if oldest_key_time == u64::MAX { now_secs } else { oldest_key_time };
+        let times = OutputTimes { oldest_ancester_time: oldest_key_time.min(now_secs), oldest_key_time };
+        let mut table = TableOutput::create(&settings, output.number, output.epoch_number, times)?;
+        self.write_entries(data, memtables, output, &mut table)?;
+        let file = table.finish()?;
+        if file.is_some() {
+            self.env.fs().new_directory(&settings.directory)?.fsync()?;
+        }
+        Ok(file)
+    }
+
+    /// Merges memtables into a table, without what no snapshot can see.
+    fn write_entries(
+        &self,
+        data: &Arc<ColumnFamilyData>,
+        memtables: &[Arc<MemTable>],
+        output: &FlushOutput,
+        table: &mut TableOutput,
+    ) -> Result<()> {
+        let db = self.options();
+        let stripes = SnapshotStripes::new(output.snapshots.clone());
+        let rules = DropRules {
+            merge_operator: data.options().merge_operator.clone(),
+            enforce_single_del_contracts: db.enforce_single_del_contracts,
+            ..DropRules::flush(data.comparator.clone(), stripes.clone())
+        };
+        let windows = memtables.iter().filter(|mem| mem.has_range_deletions()).map(|mem| TombstoneWindow {
+            tombstones: Some(mem.range_tombstones()),
+            from: None,
+            until: None,
+        });
+        let mut tombstones = CompactionTombstones::new(data.comparator.clone(), windows.collect());
+        let mut deeper = DeeperLevels::unknown();
+        // Newest first, as merges want it.
+        let children: Vec<_> = memtables.iter().rev().map(|mem| mem.iter()).collect();
+        let merged = MergingIterator::new(data.comparator.clone(), children);
+        let mut entries = CompactionIterator::new(merged, rules, &mut tombstones, &mut deeper, None);
+        entries.seek_to_first();
+        while entries.valid() {
+            table.add(entries.key(), entries.value())?;
+            entries.next();
+        }
+        entries.status()?;
+        let read = entries.stats().input_records;
+        drop(entries);
+        let points: u64 = memtables.iter().map(|mem| mem.entry_count() - mem.range_deletion_count()).sum();
+        if db.flush_verify_memtable_count && read != points {
+            return Err(Error::corruption(format!("Expected {points} entries in memtables, but read {read}")));
+        }
+        let keep = TombstoneDropRules {
+            order: &data.comparator,
+            stripes: &stripes,
+            bottommost: false,
+            deeper: &DeeperLevels::unknown(),
+        };
+        for tombstone in output_tombstones(&tombstones.fragments(), &OutputBounds::default(), &keep) {
+            table.add_range_tombstone(tombstone)?;
+        }
+        Ok(())
+    }
+
+    /// What outputs of a job of `data` at `place` have in common.
+    pub(crate) fn output_settings(
+        &self,
+        data: &Arc<ColumnFamilyData>,
+        place: OutputPlace,
+        now_secs: u64,
+    ) -> OutputSettings {
+        let db = self.options();
+        let options = data.options();
+        let directory = data.table_dirs.get(place.path_id as usize).or(data.table_dirs.first()).cloned();
+        let host_id = match db.db_host_id.as_str() {
+            "__hostname__" => self.env.host_name(),
+            other => other.to_owned(),
+        };
+        OutputSettings {
+            fs: Arc::clone(self.env.fs()),
+            file_options: FileOptions {
+                use_direct_writes: db.use_direct_io_for_flush_and_compaction,
+                bytes_per_sync: db.bytes_per_sync,
+                strict_bytes_per_sync: db.strict_bytes_per_sync,
+                writable_buffer_bytes: db.writable_file_max_buffer_size.max(4096),
+                ..FileOptions::default()
+            },
+            use_fsync: db.use_fsync,
+            directory: directory.unwrap_or_default(),
+            path_id: place.path_id,
+            comparator: data.comparator.clone(),
+            family_id: data.id,
+            family_name: data.name.clone(),
+            db_id: self.db_id.clone(),
+            session_id: self.session_id.clone(),
+            host_id,
+            level: place.level,
+            is_flush: place.level == 0 && place.base_level == 0,
+            bottommost: false,
+            compression: output_compression(&options, place.level, place.base_level, false),
+            target_file_size: 0,
+            now_secs,
+            options,
+        }
+    }
+
+    fn log_flush_started(&self, job: u64, parts: &[FamilyFlush], reason: FlushReason) {
+        for part in parts {
+            let sum = |number: fn(&MemTable) -> u64| part.memtables.iter().map(|mem| number(mem)).sum::<u64>();
+            log_info!(
+                self.logger(),
+                "[{}] [JOB {job}] Flushing {} memtables, table #{} started",
+                part.data.name,
+                part.memtables.len(),
+                part.output.number
+            );
+            log_event!(
+                self.logger(),
+                "EVENT_LOG_v1 {{\"time_micros\": {}, \"job\": {job}, \"event\": \"flush_started\", \"num_memtables\": {}, \
+                 \"num_entries\": {}, \"num_deletes\": {}, \"total_data_size\": {}, \"memory_usage\": {}, \
+                 \"num_range_deletes\": {}, \"flush_reason\": \"{}\"}}",
+                self.env.clock().now_micros(),
+                part.memtables.len(),
+                sum(MemTable::entry_count),
+                sum(MemTable::delete_count),
+                sum(MemTable::data_bytes),
+                sum(|mem| mem.memory_bytes() as u64),
+                sum(MemTable::range_deletion_count),
+                reason.name(),
+            );
+        }
+    }
+
+    fn describe_result(&self, state: &DbState, job: u64, part: &FamilyFlush) -> String {
+        let family = state.versions.family(part.data.id);
+        let counts: Vec<String> = family
+            .map(|family| family.current().levels().iter().map(|files| files.len().to_string()).collect())
+            .unwrap_or_default();
+        let waiting = state.families.get(&part.data.id).map_or(0, |family| family.imm.len());
+        format!(
+            "EVENT_LOG_v1 {{\"time_micros\": {}, \"job\": {job}, \"event\": \"flush_finished\", \"output_compression\": \
+             \"{}\", \"lsm_state\": [{}], \"immutable_memtables\": {waiting}}}",
+            self.env.clock().now_micros(),
+            part.data.options().compression.property_name(),
+            counts.join(", "),
+        )
+    }
+
+    /// Flushes families because a user asked for it; see [`Db::flush`](crate::Db::flush).
+    ///
+    /// # Errors
+    /// What stopped the flush.
+    pub(crate) fn flush(&self, options: &FlushOptions, families: &[Arc<ColumnFamilyData>]) -> Result<()> {
+        self.flush_for(options, families, FlushReason::ManualFlush)
+    }
+
+    /// [`flush`](Self::flush) with a reason.
+    pub(crate) fn flush_for(
+        &self,
+        options: &FlushOptions,
+        families: &[Arc<ColumnFamilyData>],
+        reason: FlushReason,
+    ) -> Result<()> {
+        self.check_writable()?;
+        for data in families {
+            self.check_owner(data)?;
+            data.check_live()?;
+        }
+        if !options.allow_write_stall && !self.wait_until_flush_would_not_stall(options, families)? {
+            return Ok(());
+        }
+        let mut ids: Vec<u32> = families.iter().map(|data| data.id).collect();
+        if self.options().atomic_flush {
+            ids = self.families.all().iter().map(|data| data.id).collect();
+        }
+        // Memtables up to these ids are what the caller wants to see flushed.
+        let targets = self.switch_memtables_for_flush(&ids, reason)?;
+        if !options.wait {
+            return Ok(());
+        }
+        let mut state = self.state.lock();
+        loop {
+            let waiting = targets.iter().any(|(id, memtable)| {
+                state.families.get(id).is_some_and(|family| family.imm.iter().any(|mem| mem.id() <= *memtable))
+            });
+            if !waiting {
+                return Ok(());
+            }
+            if let Some(error) = state.errors.error() {
+                return Err(error.clone());
+            }
+            if self.closing.load(firn_env::sync::atomic::Ordering::Acquire) {
+                return Err(Error::shutdown_in_progress("the database is closing"));
+            }
+            self.background.wait(&mut state);
+        }
+    }
+}
+
+/// Where the outputs of a job go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OutputPlace {
+    /// The level.
+    pub(crate) level: usize,
+    /// Index into the directories of the family.
+    pub(crate) path_id: u32,
+    /// The level that level 0 compacts to; 0 for flushes.
+    pub(crate) base_level: usize,
+}
+
+/// Takes the memtables of a request that no other flush has, and numbers for their tables.
+fn pick(state: &mut DbState, request: &FlushRequest, snapshots: Vec<SequenceNumber>) -> Vec<FamilyFlush> {
+    let mut parts = Vec::new();
+    for id in &request.families {
+        let Some(family) = state.families.get_mut(id) else { continue };
+        family.queued_for_flush = false;
+        if family.flushing > 0 || family.imm.is_empty() || family.data.is_dropped() {
+            continue;
+        }
+        family.flushing = family.imm.len();
+        family.flush_requested = false;
+        let data = Arc::clone(&family.data);
+        let memtables: Vec<_> = family.imm.iter().rev().map(Arc::clone).collect();
+        let epoch_number = state.versions.family_mut(*id).map_or(0, |family| family.new_epoch_number());
+        let number = state.new_output();
+        let output = FlushOutput { number, epoch_number, snapshots: snapshots.clone() };
+        parts.push(FamilyFlush { data, memtables, output, table: None });
+    }
+    parts
+}

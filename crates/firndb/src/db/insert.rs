@@ -1,0 +1,121 @@
+//! From the records of a batch to the memtables of their column families.
+//!
+//! Used by the write path and by WAL replay. Always true here: every counted record takes one sequence number, whether or
+//! not its column family still exists or still needs it.
+
+use std::sync::Arc;
+
+use firn_error::{Error, Result};
+use firn_format::batch::{BatchIter, Record};
+use firn_format::key::{SequenceNumber, ValueType};
+
+use super::column_family::ColumnFamilyData;
+use crate::memtable::MemTable;
+
+/// A column family that takes inserts.
+pub(crate) struct Target {
+    /// The family.
+    pub(crate) data: Arc<ColumnFamilyData>,
+    /// Its mutable memtable.
+    pub(crate) mem: Arc<MemTable>,
+    /// Whether it has a merge operator.
+    pub(crate) can_merge: bool,
+    /// Replay only: the family already has in its tables what older WALs hold, so that nothing is inserted.
+    pub(crate) skip: bool,
+}
+
+/// The column families that take inserts, by ascending id.
+#[derive(Default)]
+pub(crate) struct Targets(Vec<Target>);
+
+impl Targets {
+    /// Targets in ascending order of their ids.
+    pub(crate) fn new(mut targets: Vec<Target>) -> Self {
+        targets.sort_by_key(|target| target.data.id);
+        Self(targets)
+    }
+
+    /// All targets.
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Target> {
+        self.0.iter()
+    }
+
+    #[inline]
+    fn find(&self, id: u32) -> Option<&Target> {
+        // The default column family is always there and always first.
+        if let Some(first) = self.0.first().filter(|first| first.data.id == id) {
+            return Some(first);
+        }
+        let at = self.0.binary_search_by_key(&id, |target| target.data.id).ok()?;
+        self.0.get(at)
+    }
+}
+
+/// Inserts `records` under sequence numbers from `first` on; returns the number after the last one. Records of column
+/// families that do not exist (any more) are passed over.
+///
+/// # Errors
+/// `NotSupported` for a record that this engine does not keep, and what
+/// the memtables report. Records before the failing one are inserted.
+#[inline]
+pub(crate) fn insert_records(
+    records: BatchIter<'_>,
+    first: SequenceNumber,
+    targets: &Targets,
+) -> Result<SequenceNumber> {
+    let mut sequence = first;
+    for record in records {
+        let record = record?;
+        let (cf, value_type, key, value) = match record {
+            Record::Put { cf, key, value } => (cf, ValueType::Value, key, value),
+            Record::Delete { cf, key } => (cf, ValueType::Deletion, key, &[][..]),
+            Record::SingleDelete { cf, key } => (cf, ValueType::SingleDeletion, key, &[][..]),
+            Record::DeleteRange { cf, begin, end } => (cf, ValueType::RangeDeletion, begin, end),
+            Record::Merge { cf, key, value } => (cf, ValueType::Merge, key, value),
+            Record::BlobIndex { .. } => return Err(not_kept("blob index")),
+            Record::PutEntity { .. } => return Err(not_kept("wide-column entity")),
+            Record::TimedPut { .. } => return Err(not_kept("timed put")),
+            Record::CommitWithTimestamp { .. } => return Err(not_kept("commit with timestamp")),
+            Record::LogData(_)
+            | Record::Noop
+            | Record::BeginPrepare(_)
+            | Record::EndPrepare { .. }
+            | Record::Commit { .. }
+            | Record::Rollback { .. } => continue,
+        };
+        match targets.find(cf) {
+            Some(target) if !target.skip => insert_one(target, sequence, value_type, key, value)?,
+            _ => {}
+        }
+        sequence = sequence.plus(1);
+    }
+    Ok(sequence)
+}
+
+#[inline]
+fn insert_one(
+    target: &Target,
+    sequence: SequenceNumber,
+    value_type: ValueType,
+    key: &[u8],
+    value: &[u8],
+) -> Result<()> {
+    match value_type {
+        ValueType::Merge if !target.can_merge => {
+            return Err(Error::invalid_argument("Merge operator is not set"));
+        }
+        ValueType::RangeDeletion => match target.data.comparator.compare_user(key, value) {
+            std::cmp::Ordering::Less => {}
+            std::cmp::Ordering::Equal => return Ok(()), // an empty range deletes nothing
+            std::cmp::Ordering::Greater => {
+                return Err(Error::invalid_argument("end key comes before start key"));
+            }
+        },
+        _ => {}
+    }
+    target.mem.add(sequence, value_type, key, value)
+}
+
+fn not_kept(what: &str) -> Error {
+    Error::not_supported(format!("{what} records are not supported"))
+}

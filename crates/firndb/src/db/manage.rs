@@ -1,0 +1,179 @@
+//! Column families that come and go, options that change, checks of what is stored.
+
+use std::sync::Arc;
+
+use firn_env::log_info;
+use firn_env::sync::MutexGuard;
+use firn_error::{Error, Result};
+
+use super::DbInner;
+use super::column_family::{ColumnFamilyData, FamilyIdentity, FamilyState};
+use super::open::{family_spec, refuse_unsupported};
+use crate::options::{
+    ColumnFamilyOptions, Options, change_column_family_options, change_db_options, sanitize_column_family_options,
+    validate_column_family_options,
+};
+use crate::version::{OpenPolicy, TableSource, VersionSet};
+
+impl DbInner {
+    /// Creates a column family; see [`Db::create_cf`](crate::Db::create_cf).
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a name that is taken or options that contradict each other; `NotSupported`; `IoError`.
+    pub(crate) fn create_column_family(
+        &self,
+        name: &str,
+        options: ColumnFamilyOptions,
+    ) -> Result<Arc<ColumnFamilyData>> {
+        self.check_writable()?;
+        let db = self.options();
+        let options = sanitize_column_family_options(&db, &options, false);
+        refuse_unsupported(name, &options)?;
+        validate_column_family_options(&db, name, &options)?;
+        let spec = family_spec(name, &options, &db, &self.layout);
+        for dir in &spec.paths {
+            firn_env::create_dir_all(&**self.env.fs(), dir)?;
+        }
+        let created = self.alone(|log, state| {
+            let change = state.versions.new_column_family(spec.clone(), log.current_number())?;
+            let installed = VersionSet::log_and_apply(state, change)?;
+            let Some(version) = installed.versions.into_iter().next() else {
+                return Err(Error::aborted("the column family was not created"));
+            };
+            let id = version.column_family();
+            let tables = self.tables.set_family(id, spec.clone(), &options, &db, self.env.fs(), &self.path);
+            let identity = FamilyIdentity {
+                id,
+                name: name.to_owned(),
+                owner: self.instance,
+                table_dirs: spec.paths.clone(),
+            };
+            let controller = Arc::clone(&state.controller);
+            let earliest = self.visible_sequence();
+            let family =
+                FamilyState::new(identity, Arc::new(options.clone()), tables, version, earliest, &controller);
+            let data = Arc::clone(&family.data);
+            state.families.insert(id, family);
+            self.families.add(&data);
+            self.refresh_log(log, state);
+            Ok(data)
+        })?;
+        log_info!(self.logger(), "Created column family [{name}] (ID {})", created.id);
+        self.write_options_file()?;
+        Ok(created)
+    }
+
+    /// Drops a column family; see [`Db::drop_cf`](crate::Db::drop_cf).
+    ///
+    /// # Errors
+    /// `InvalidArgument` for the default family or one that was dropped before; `IoError`.
+    pub(crate) fn drop_column_family(&self, data: &Arc<ColumnFamilyData>) -> Result<()> {
+        self.check_writable()?;
+        self.check_owner(data)?;
+        self.alone(|log, state| {
+            let change = state.versions.drop_column_family(data.id)?;
+            VersionSet::log_and_apply(state, change)?;
+            data.set_dropped();
+            let dropped = state.families.remove(&data.id);
+            state.compaction_queue.retain(|id| *id != data.id);
+            self.families.remove(data);
+            self.refresh_log(log, state);
+            self.update_attention(state);
+            self.background.notify_all();
+            MutexGuard::unlocked(state, || drop(dropped));
+            Ok(())
+        })?;
+        log_info!(self.logger(), "Dropped column family [{}] (ID {})", data.name, data.id);
+        self.write_options_file()?;
+        self.purge_obsolete_files();
+        Ok(())
+    }
+
+    /// Changes mutable options of a column family; see [`Db::set_options`](crate::Db::set_options).
+    ///
+    /// # Errors
+    /// `InvalidArgument` when an option is unknown, immutable or malformed; nothing is changed then.
+    pub(crate) fn set_options(&self, data: &Arc<ColumnFamilyData>, changes: &[(&str, &str)]) -> Result<()> {
+        self.check_writable()?;
+        self.check_owner(data)?;
+        if changes.is_empty() {
+            return Err(Error::invalid_argument("empty input"));
+        }
+        self.alone(|log, state| {
+            let db = self.options();
+            let changed = change_column_family_options(&db, &data.name, &data.options(), changes)?;
+            refuse_unsupported(&data.name, &changed)?;
+            data.set_options(Arc::new(changed));
+            let retired = self.install_super_version(state, data.id);
+            self.refresh_log(log, state);
+            MutexGuard::unlocked(state, || drop(retired));
+            Ok(())
+        })?;
+        for (name, value) in changes {
+            log_info!(self.logger(), "[{}] SetOptions: {name}={value}", data.name);
+        }
+        self.write_options_file()
+    }
+
+    /// Changes mutable options of the database; see [`Db::set_db_options`](crate::Db::set_db_options).
+    ///
+    /// # Errors
+    /// As for [`set_options`](Self::set_options).
+    pub(crate) fn set_db_options(&self, changes: &[(&str, &str)]) -> Result<()> {
+        self.check_writable()?;
+        if changes.is_empty() {
+            return Err(Error::invalid_argument("empty input"));
+        }
+        self.alone(|log, state| {
+            let Some(changed) = change_db_options(&self.options(), changes)? else { return Ok(()) };
+            state.controller.set_max_rate(changed.delayed_write_rate);
+            state.versions.set_manifest_limits(changed.max_manifest_file_size, changed.max_manifest_space_amp_pct);
+            *self.options.write() = Arc::new(changed);
+            self.refresh_log(log, state);
+            Ok(())
+        })?;
+        self.start_background_work();
+        self.write_options_file()
+    }
+
+    /// The options in force; see [`Db::options`](crate::Db::options).
+    pub(crate) fn options_of(&self, data: &ColumnFamilyData) -> Options {
+        Options { db: (*self.options()).clone(), cf: (*data.options()).clone() }
+    }
+
+    /// Reads all blocks of all table files; see [`Db::verify_checksum`](crate::Db::verify_checksum).
+    ///
+    /// # Errors
+    /// `Corruption` naming file and offset.
+    pub(crate) fn verify_checksum(&self) -> Result<()> {
+        self.check_open()?;
+        let options = firn_table::TableReadOptions { fill_cache: false, ..firn_table::TableReadOptions::default() };
+        for data in self.families.all() {
+            let version = Arc::clone(&data.super_version.current().version);
+            for (_, file) in version.all_files() {
+                data.tables().open(file, OpenPolicy::MayOpen)?.reader.verify_checksums(&options)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that every table file is there with its size; see [`Db::check_consistency`](crate::Db::check_consistency).
+    ///
+    /// # Errors
+    /// `Corruption` naming the file.
+    pub(crate) fn check_consistency(&self) -> Result<()> {
+        for file in self.live_files() {
+            let path = file.directory.join(file.name.trim_start_matches('/'));
+            let path = if self.env.fs().file_exists(&path)? { path } else { path.with_extension("ldb") };
+            let size = self.env.fs().file_size(&path)?;
+            if size != file.size_bytes {
+                return Err(Error::corruption(format!(
+                    "Sst file size mismatch between expected {} and file system {size}",
+                    file.size_bytes
+                ))
+                .with_file(path));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,498 @@
+//! Opening, creating, listing and destroying databases.
+//!
+//! A directory and options flow in, a running [`Db`] flows out. The order of steps is RocksDB's (spec 01 §8): everything is
+//! read and checked first; then the new WAL is made, then one MANIFEST record set makes the recovered state durable and the
+//! old WALs obsolete. Always true here: an open that is refused, for whatever the database or the options ask that Firn
+//! does not do, has changed nothing in the directory.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+use firn_env::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use firn_env::sync::{Condvar, Mutex, RwLock};
+use firn_env::{Env, FileLock, FileLogger, FileSystem, InfoLogOptions, LogLevel, Logger, NullLogger, create_dir_all};
+use firn_error::{Error, Result};
+use firn_format::comparator::InternalKeyComparator;
+use firn_format::filename::{self, FileKind};
+use firn_format::key::FileNumber;
+use firn_format::unique_id::encode_session_id;
+use firn_format::version_edit::VersionEdit;
+
+use super::column_family::{FamilyIdentity, FamilyRegistry, FamilyState};
+use super::handle::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME, Db};
+use super::layout::{DirectoryHandles, Layout};
+use super::snapshot::SnapshotList;
+use super::tables::Tables;
+use super::write::LogState;
+use super::{DbInner, DbState};
+use crate::options::{
+    ColumnFamilyOptions, DbOptions, InfoLogLevel, TableFactory, sanitize_column_family_options, sanitize_db_options,
+    validate_column_family_options, validate_db_options,
+};
+use crate::version::{
+    FamilySpec, ManifestChange, OpenMode, VersionSet, VersionSetOptions, column_families_in_manifest, create_database,
+};
+use crate::write::controller::WriteController;
+use crate::write::group::WriteThread;
+
+/// Whether the database may be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Everything.
+    ReadWrite,
+    /// Nothing on disk changes, no lock is taken.
+    ReadOnly,
+}
+
+/// Numbers the databases of this process, to tell their handles apart.
+static INSTANCES: AtomicU64 = AtomicU64::new(1);
+
+/// Opens the database at `path`; see [`Db::open_cf`].
+pub(crate) fn open(
+    path: &Path,
+    options: DbOptions,
+    mut descriptors: Vec<ColumnFamilyDescriptor>,
+    mode: Mode,
+) -> Result<Db> {
+    let options = sanitize_db_options(&options, path, None, None);
+    validate_db_options(&options)?;
+    for descriptor in &mut descriptors {
+        descriptor.options = sanitize_column_family_options(&options, &descriptor.options, mode == Mode::ReadOnly);
+        refuse_unsupported(&descriptor.name, &descriptor.options)?;
+        validate_column_family_options(&options, &descriptor.name, &descriptor.options)?;
+    }
+    if !descriptors.iter().any(|descriptor| descriptor.name == DEFAULT_COLUMN_FAMILY_NAME) {
+        return Err(Error::invalid_argument("Default column family not specified"));
+    }
+    let opening = Opening { layout: Layout::new(path, &options), env: options.env.clone(), options, descriptors, mode };
+    opening.run()
+}
+
+/// What Firn does not act on, although RocksDB does, and cannot ignore without changing what the database means.
+pub(crate) fn refuse_unsupported(name: &str, options: &ColumnFamilyOptions) -> Result<()> {
+    let refuse = |what: &str| Err(Error::not_supported(format!("{what} (column family {name:?})")));
+    match &options.table_factory {
+        TableFactory::BlockBased(_) => {}
+        TableFactory::Plain(_) => return refuse("plain tables"),
+        TableFactory::Cuckoo(_) => return refuse("cuckoo tables"),
+    }
+    if options.comparator.timestamp_size() > 0 {
+        return refuse("user-defined timestamps");
+    }
+    if options.enable_blob_files {
+        return refuse("blob files");
+    }
+    if options.inplace_update_support {
+        return refuse("in-place updates");
+    }
+    Ok(())
+}
+
+/// An open in progress.
+struct Opening {
+    layout: Layout,
+    env: Env,
+    options: DbOptions,
+    descriptors: Vec<ColumnFamilyDescriptor>,
+    mode: Mode,
+}
+
+impl Opening {
+    fn fs(&self) -> &Arc<dyn FileSystem> {
+        self.env.fs()
+    }
+
+    fn run(self) -> Result<Db> {
+        let exists = self.fs().file_exists(&self.layout.db_dir.join(filename::CURRENT))?;
+        self.check_existence(exists)?;
+        let had_lock_file = self.fs().file_exists(&self.layout.db_dir.join(filename::LOCK))?;
+        let lock = match self.mode {
+            Mode::ReadOnly => None,
+            Mode::ReadWrite => {
+                create_dir_all(&**self.fs(), &self.layout.db_dir)?;
+                Some(self.fs().lock_file(&self.layout.db_dir.join(filename::LOCK))?)
+            }
+        };
+        let lock_path = self.layout.db_dir.join(filename::LOCK);
+        let fs = Arc::clone(self.fs());
+        let created_lock = lock.is_some() && !had_lock_file;
+        let opened = if exists { self.open_existing(lock) } else { self.create_and_open(lock) };
+        if opened.is_err() && exists && created_lock {
+            // A refused open leaves the directory as it was. Nobody else can have begun to rely on this lock file
+            // without failing to lock it first.
+            let _ = fs.remove_file(&lock_path);
+        }
+        opened
+    }
+
+    fn check_existence(&self, exists: bool) -> Result<()> {
+        let db = self.layout.db_dir.display();
+        if exists && self.options.error_if_exists && self.mode == Mode::ReadWrite {
+            return Err(Error::invalid_argument(format!("{db}: exists (error_if_exists is true)")));
+        }
+        if !exists && (self.mode == Mode::ReadOnly || !self.options.create_if_missing) {
+            return Err(Error::invalid_argument(format!(
+                "{db}/CURRENT: does not exist (create_if_missing is false)"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Writes the files of an empty database, then opens it.
+    fn create_and_open(self, lock: Option<Box<dyn FileLock>>) -> Result<Db> {
+        let fs = self.fs();
+        for dir in self.directories() {
+            create_dir_all(&**fs, &dir)?;
+        }
+        let leftover = fs.children(&self.layout.wal_dir)?.into_iter().find(|name| {
+            filename::parse(name).is_some_and(|parsed| parsed.kind == FileKind::Wal)
+        });
+        if let Some(name) = leftover {
+            return Err(Error::corruption(format!(
+                "While creating a new Db, wal_dir contains existing log file: : {name}"
+            )));
+        }
+        let db_id = self.env.generate_uuid();
+        if self.options.write_identity_file {
+            write_identity(&**fs, &self.layout.db_dir, &db_id)?;
+        }
+        let in_manifest = self.options.write_dbid_to_manifest.then_some(db_id.as_str());
+        create_database(&**fs, &self.layout.db_dir, in_manifest)?;
+        self.open_existing(lock)
+    }
+
+    fn directories(&self) -> Vec<PathBuf> {
+        let mut dirs = self.layout.all_dirs(self.descriptors.iter().map(|descriptor| &descriptor.options));
+        if self.layout.has_own_wal_dir() {
+            dirs.push(self.layout.wal_dir.clone());
+        }
+        if self.options.wal_ttl_seconds > 0 || self.options.wal_size_limit_mb > 0 {
+            dirs.push(self.layout.archive_dir());
+        }
+        dirs
+    }
+
+    fn open_existing(self, lock: Option<Box<dyn FileLock>>) -> Result<Db> {
+        let fs = Arc::clone(self.fs());
+        let tables = Arc::new(Tables::default());
+        let set_options = VersionSetOptions {
+            max_manifest_file_size: self.options.max_manifest_file_size,
+            max_manifest_space_amp_pct: self.options.max_manifest_space_amp_pct,
+            write_dbid_to_manifest: self.options.write_dbid_to_manifest,
+            stats: Arc::clone(&tables) as _,
+            ..VersionSetOptions::new(Arc::clone(&fs), &self.layout.db_dir)
+        };
+        let (here, missing) = self.split_by_existence()?;
+        let specs = here.iter().map(|(_, descriptor)| self.family_spec(descriptor)).collect();
+        for (id, descriptor) in &here {
+            let spec = self.family_spec(descriptor);
+            tables.set_family(*id, spec, &descriptor.options, &self.options, &fs, &self.layout.db_dir);
+        }
+        let mode = match self.mode {
+            Mode::ReadWrite => OpenMode::ReadWrite,
+            Mode::ReadOnly => OpenMode::ReadOnly,
+        };
+        let (mut versions, recovered) = VersionSet::recover(set_options, specs, mode)?;
+        refuse_unsupported_files(&versions)?;
+        let db_id = match self.identity(&versions)? {
+            Some(id) => id,
+            None => self.env.generate_uuid(),
+        };
+        if versions.db_id().is_none() {
+            versions.set_db_id(db_id.clone());
+        }
+        self.skip_existing_numbers(&versions)?;
+        let db = self.build(versions, tables, db_id, lock)?;
+        let mut state = db.state.lock();
+        db.tables.preload(&state.versions, &self.options)?;
+        let mut replayed = db.replay_wals(&mut state, self.mode == Mode::ReadWrite)?;
+        if self.mode == Mode::ReadWrite {
+            for dir in self.directories() {
+                create_dir_all(&*fs, &dir)?;
+            }
+            db.set_logger(self.logger()?);
+            self.log_start(&db);
+            for line in recovered.warnings.iter().chain(&replayed.notices) {
+                firn_env::log_info!(db.logger(), "{line}");
+            }
+            db.set_directories(DirectoryHandles::open(&*fs, &self.layout)?);
+            db.start_first_wal(&mut state, replayed.resume_marker.as_deref())?;
+            let mut edits = std::mem::take(&mut replayed.edits);
+            if !self.options.track_and_verify_wals_in_manifest
+                && let Some(last) = state.versions.wals().last_number()
+            {
+                edits.push(VersionEdit { wal_deletion: Some(FileNumber(last.0 + 1)), ..VersionEdit::default() });
+            }
+            if edits.is_empty() {
+                edits.push(VersionEdit::default());
+            }
+            for wal in std::mem::take(&mut replayed.kept_wals).into_iter().rev() {
+                state.live_wals.push_front(wal);
+            }
+            let change = ManifestChange { edits, new_manifest: true, ..ManifestChange::default() };
+            VersionSet::log_and_apply(&mut state, change)?;
+            state.release_outputs(&replayed.outputs);
+            if self.options.write_identity_file {
+                self.repair_identity(&db)?;
+            }
+        } else {
+            for line in &replayed.notices {
+                firn_env::log_info!(db.logger(), "{line}");
+            }
+        }
+        db.install_all_super_versions(&mut state);
+        drop(state);
+        for descriptor in missing {
+            db.create_column_family(&descriptor.name, descriptor.options.clone())?;
+        }
+        db.opened.store(true, Ordering::Release);
+        if self.mode == Mode::ReadWrite {
+            db.write_options_file()?;
+            db.purge_all_obsolete_files();
+            db.start_background_work();
+        }
+        let default = db.families.by_name(DEFAULT_COLUMN_FAMILY_NAME);
+        let default = default.ok_or_else(|| Error::corruption("the database has no default column family"))?;
+        Ok(Db::from_inner(db, default))
+    }
+
+    /// The descriptors of families that exist, and of those that are to be created.
+    fn split_by_existence(&self) -> Result<(Vec<(u32, &ColumnFamilyDescriptor)>, Vec<&ColumnFamilyDescriptor>)> {
+        let existing = column_families_in_manifest(&**self.fs(), &self.layout.db_dir)?;
+        let (mut here, mut missing) = (Vec::new(), Vec::new());
+        for descriptor in &self.descriptors {
+            match existing.id_of(&descriptor.name) {
+                Some(id) => here.push((id, descriptor)),
+                None => missing.push(descriptor),
+            }
+        }
+        if let Some(first) = missing.first()
+            && (!self.options.create_missing_column_families || self.mode == Mode::ReadOnly)
+        {
+            return Err(Error::invalid_argument(format!("Column family not found: {}", first.name)));
+        }
+        Ok((here, missing))
+    }
+
+    fn family_spec(&self, descriptor: &ColumnFamilyDescriptor) -> FamilySpec {
+        family_spec(&descriptor.name, &descriptor.options, &self.options, &self.layout)
+    }
+
+    /// The identity of the database: the MANIFEST's, else the IDENTITY file's.
+    fn identity(&self, versions: &VersionSet) -> Result<Option<String>> {
+        if let Some(id) = versions.db_id() {
+            return Ok(Some(id.to_owned()));
+        }
+        read_identity(&**self.fs(), &self.layout.db_dir)
+    }
+
+    fn repair_identity(&self, db: &DbInner) -> Result<()> {
+        if read_identity(&**self.fs(), &self.layout.db_dir)?.as_deref() == Some(db.db_id.as_str()) {
+            return Ok(());
+        }
+        write_identity(&**self.fs(), &self.layout.db_dir, &db.db_id)
+    }
+
+    /// Never hands out the number of a file that lies in a directory, known to the MANIFEST or not.
+    fn skip_existing_numbers(&self, versions: &VersionSet) -> Result<()> {
+        for dir in self.layout.all_dirs(self.descriptors.iter().map(|descriptor| &descriptor.options)) {
+            let names = match self.fs().children(&dir) {
+                Ok(names) => names,
+                Err(error) if error.is_path_not_found() => continue,
+                Err(error) => return Err(error),
+            };
+            for parsed in names.iter().filter_map(|name| filename::parse(name)) {
+                versions.numbers().mark_used(parsed.number);
+            }
+        }
+        Ok(())
+    }
+
+    fn logger(&self) -> Result<Arc<dyn Logger>> {
+        if let Some(logger) = &self.options.info_log {
+            return Ok(Arc::clone(logger));
+        }
+        let level = match self.options.info_log_level {
+            InfoLogLevel::Debug => LogLevel::Debug,
+            InfoLogLevel::Info => LogLevel::Info,
+            InfoLogLevel::Warn => LogLevel::Warn,
+            InfoLogLevel::Error => LogLevel::Error,
+            InfoLogLevel::Fatal => LogLevel::Fatal,
+            InfoLogLevel::Header => LogLevel::Header,
+        };
+        let options = InfoLogOptions {
+            level,
+            max_log_file_size: self.options.max_log_file_size as u64,
+            log_file_time_to_roll: self.options.log_file_time_to_roll as u64,
+            keep_log_file_num: self.options.keep_log_file_num,
+        };
+        let path = if self.options.db_log_dir.is_empty() {
+            self.layout.db_dir.join(filename::INFO_LOG)
+        } else {
+            let db = self.fs().absolute_path(&self.layout.db_dir)?;
+            let prefix = filename::info_log_prefix(&db.to_string_lossy());
+            let dir = PathBuf::from(&self.options.db_log_dir);
+            create_dir_all(&**self.fs(), &dir)?;
+            dir.join(prefix)
+        };
+        let logger = FileLogger::open(Arc::clone(self.fs()), Arc::clone(self.env.clock()), &path, options)?;
+        Ok(Arc::new(logger))
+    }
+
+    fn log_start(&self, db: &DbInner) {
+        firn_env::log_header!(db.logger(), "Firn version: {}", env!("CARGO_PKG_VERSION"));
+        firn_env::log_header!(db.logger(), "DB SUMMARY");
+        firn_env::log_header!(db.logger(), "Host name (Env):  {}", self.env.host_name());
+        firn_env::log_header!(db.logger(), "DB Session ID:  {}", db.session_id);
+        firn_env::log_header!(db.logger(), "DB ID:  {}", db.db_id);
+        for descriptor in &self.descriptors {
+            firn_env::log_header!(db.logger(), "Column family [{}]", descriptor.name);
+        }
+    }
+
+    /// The running state, with empty memtables and nothing started.
+    fn build(
+        &self,
+        versions: VersionSet,
+        tables: Arc<Tables>,
+        db_id: String,
+        lock: Option<Box<dyn FileLock>>,
+    ) -> Result<Arc<DbInner>> {
+        let instance = INSTANCES.fetch_add(1, Ordering::Relaxed);
+        let families = FamilyRegistry::default();
+        let controller = WriteController::new(self.options.delayed_write_rate);
+        let mut states = BTreeMap::new();
+        for family in versions.families() {
+            let Some(descriptor) = self.descriptors.iter().find(|d| d.name == family.spec().name) else { continue };
+            let identity = FamilyIdentity {
+                id: family.id(),
+                name: descriptor.name.clone(),
+                owner: instance,
+                table_dirs: self.layout.table_dirs(&descriptor.options),
+            };
+            let options = Arc::new(descriptor.options.clone());
+            let version = Arc::clone(family.current());
+            let open_tables = tables.family(family.id())?;
+            let earliest = versions.last_sequence();
+            let state = FamilyState::new(identity, options, open_tables, version, earliest, &controller);
+            families.add(&state.data);
+            states.insert(family.id(), state);
+        }
+        let entropy = self.env.entropy();
+        let session_id = encode_session_id(entropy.next_u64(), entropy.next_u64());
+        Ok(Arc::new_cyclic(|this: &Weak<DbInner>| {
+            let visible = Arc::clone(versions.last_sequence_cell());
+            DbInner {
+                this: Weak::clone(this),
+                instance,
+                path: self.layout.db_dir.clone(),
+                layout: self.layout.clone(),
+                env: self.env.clone(),
+                read_only: self.mode == Mode::ReadOnly,
+                db_id,
+                session_id,
+                options: RwLock::new(Arc::new(self.options.clone())),
+                logger: RwLock::new(self.options.info_log.clone().unwrap_or_else(|| Arc::new(NullLogger))),
+                directories: RwLock::new(None),
+                tables,
+                families,
+                snapshots: Arc::new(SnapshotList::default()),
+                obsolete: Arc::clone(versions.obsolete()),
+                visible,
+                writers: WriteThread::new(
+                    usize::try_from(self.options.max_write_batch_group_size_bytes).unwrap_or(usize::MAX),
+                ),
+                log: Mutex::new(LogState::default()),
+                attention: AtomicU32::new(0),
+                state: Mutex::new(DbState::new(versions, states, controller)),
+                background: Condvar::new(),
+                opened: AtomicBool::new(false),
+                has_unlogged_data: AtomicBool::new(false),
+                closing: AtomicBool::new(false),
+                lock: Mutex::new(lock),
+                statistics: self.options.statistics.clone(),
+            }
+        }))
+    }
+}
+
+/// What the versions of a family are opened with.
+pub(crate) fn family_spec(name: &str, cf: &ColumnFamilyOptions, db: &DbOptions, layout: &Layout) -> FamilySpec {
+    FamilySpec {
+        name: name.to_owned(),
+        order: InternalKeyComparator::new(Arc::clone(&cf.comparator)),
+        num_levels: usize::try_from(cf.num_levels).unwrap_or(1).max(1),
+        force_consistency_checks: cf.force_consistency_checks,
+        allow_ingest_behind: db.allow_ingest_behind || cf.cf_allow_ingest_behind,
+        paths: layout.table_dirs(cf),
+    }
+}
+
+/// Files that Firn cannot read although the MANIFEST is fine.
+fn refuse_unsupported_files(versions: &VersionSet) -> Result<()> {
+    for family in versions.families() {
+        if let Some(number) = family.current().blob_files().keys().next() {
+            let name = &family.spec().name;
+            return Err(Error::not_supported(format!("blob files, such as {number} (column family {name:?})")));
+        }
+    }
+    Ok(())
+}
+
+/// The contents of the IDENTITY file, unless it is missing or empty.
+fn read_identity(fs: &dyn FileSystem, db_dir: &Path) -> Result<Option<String>> {
+    let path = db_dir.join(filename::IDENTITY);
+    if !fs.file_exists(&path)? {
+        return Ok(None);
+    }
+    let bytes = firn_env::read_file(fs, &path, 64 << 10)?;
+    let text = String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned();
+    Ok((!text.is_empty()).then_some(text))
+}
+
+/// Replaces the IDENTITY file: temporary file, sync, rename, directory sync.
+fn write_identity(fs: &dyn FileSystem, db_dir: &Path, id: &str) -> Result<()> {
+    let temporary = db_dir.join(filename::temp(FileNumber(0)));
+    firn_env::write_file(fs, &temporary, id.as_bytes(), true)?;
+    fs.rename(&temporary, &db_dir.join(filename::IDENTITY))?;
+    fs.new_directory(db_dir)?.fsync()
+}
+
+/// The names of the column families; see [`Db::list_column_families`].
+pub(crate) fn list_column_families(path: &Path, options: &DbOptions) -> Result<Vec<String>> {
+    crate::version::list_column_families(&**options.env.fs(), path)
+}
+
+/// Deletes the files of the database at `path`; see [`Db::destroy`].
+pub(crate) fn destroy(path: &Path, options: &DbOptions) -> Result<()> {
+    let fs = options.env.fs();
+    if !fs.file_exists(path)? {
+        return Ok(());
+    }
+    let lock_path = path.join(filename::LOCK);
+    let lock = fs.lock_file(&lock_path)?;
+    let layout = Layout::new(path, options);
+    let mut dirs = layout.all_dirs(std::iter::empty());
+    dirs.extend([layout.wal_dir.clone(), layout.archive_dir()]);
+    let prefix = filename::info_log_prefix(&fs.absolute_path(path)?.to_string_lossy());
+    let mut first_error = None;
+    for dir in &dirs {
+        for name in fs.children(dir).unwrap_or_default() {
+            let ours = filename::parse(&name).is_some_and(|parsed| parsed.kind != FileKind::Lock)
+                || filename::parse_with_info_log_prefix(&name, Some(&prefix)).is_some()
+                || filename::is_trash(&name);
+            if ours && name != filename::LOCK {
+                first_error = first_error.or(fs.remove_file(&dir.join(&name)).err());
+            }
+        }
+    }
+    drop(lock);
+    let _ = fs.remove_file(&lock_path);
+    for dir in dirs.iter().rev() {
+        // Fails where strangers left files, and those are not ours to delete.
+        let _ = fs.remove_dir(dir);
+    }
+    first_error.map_or(Ok(()), Err)
+}
+

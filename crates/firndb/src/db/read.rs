@@ -1,0 +1,183 @@
+//! Point reads: get, multi-get, key-may-exist.
+//!
+//! A key flows in, a pinned value flows out. The way of a lookup is mutable memtable, immutable memtables from the newest
+//! to the oldest, level 0 from the newest file to the oldest, then level by level, until the answer is final. Always true
+//! here: the super version is taken before the read sequence is chosen, and a lookup writes to no memory that other
+//! threads read.
+
+use std::sync::Arc;
+
+use firn_env::sync::atomic::Ordering;
+use firn_error::{Error, ErrorKind, Result};
+use firn_format::key::{FOOTER_SIZE, SequenceNumber, ValueType, pack_footer};
+use firn_table::{PinnedSlice, ReadAheadOptions, TableReadOptions};
+
+use super::DbInner;
+use super::column_family::ColumnFamilyData;
+use super::super_version::SuperVersion;
+use crate::options::{ReadOptions, ReadTier};
+use crate::read::{GetContext, LookupMode, get_from_memtable};
+
+/// User keys up to this length are looked up without an allocation.
+const SHORT_KEY_BYTES: usize = 240;
+
+/// The internal key from which a lookup starts, on the stack where it fits.
+enum LookupKey {
+    Short { bytes: [u8; SHORT_KEY_BYTES + FOOTER_SIZE], len: usize },
+    Long(Vec<u8>),
+}
+
+impl LookupKey {
+    #[inline]
+    fn new(user_key: &[u8], sequence: SequenceNumber) -> Self {
+        let footer = pack_footer(sequence, ValueType::FOR_SEEK).to_le_bytes();
+        let mut bytes = [0; SHORT_KEY_BYTES + FOOTER_SIZE];
+        let len = user_key.len() + FOOTER_SIZE;
+        if let Some(to) = bytes.get_mut(..len)
+            && let Some((key, end)) = to.split_at_mut_checked(user_key.len())
+        {
+            key.copy_from_slice(user_key);
+            end.copy_from_slice(&footer);
+            return Self::Short { bytes, len };
+        }
+        Self::Long([user_key, &footer].concat())
+    }
+
+    #[inline]
+    fn encoded(&self) -> &[u8] {
+        match self {
+            Self::Short { bytes, len } => bytes.get(..*len).unwrap_or_default(),
+            Self::Long(bytes) => bytes,
+        }
+    }
+}
+
+/// What the table floor needs to know of the options of a read.
+pub(crate) fn table_read_options(options: &ReadOptions) -> TableReadOptions {
+    let readahead = ReadAheadOptions { fixed_bytes: options.readahead_size, ..ReadAheadOptions::default() };
+    TableReadOptions {
+        verify_checksums: options.verify_checksums,
+        fill_cache: options.fill_cache,
+        cache_only: options.read_tier == ReadTier::BlockCache,
+        readahead,
+        ..TableReadOptions::default()
+    }
+}
+
+impl DbInner {
+    /// The sequence that a read with `options` sees. Called with the super version in hand.
+    #[inline]
+    pub(crate) fn read_sequence(&self, options: &ReadOptions) -> SequenceNumber {
+        match &options.snapshot {
+            Some(snapshot) => snapshot.sequence(),
+            None => self.visible_sequence(),
+        }
+    }
+
+    /// The newest value of `key`; see [`Db::get_opt`](crate::Db::get_opt).
+    ///
+    /// # Errors
+    /// Those of reading tables; `InvalidArgument` for options that do not fit.
+    #[inline]
+    pub(crate) fn get(
+        &self,
+        options: &ReadOptions,
+        data: &ColumnFamilyData,
+        key: &[u8],
+    ) -> Result<Option<PinnedSlice>> {
+        self.check_read(options, data)?;
+        let tables = table_read_options(options);
+        data.super_version.read(|super_version| {
+            let sequence = self.read_sequence(options);
+            self.lookup(options, &tables, data, super_version, sequence, key, LookupMode::Value)
+        })
+    }
+
+    #[inline]
+    fn check_read(&self, options: &ReadOptions, data: &ColumnFamilyData) -> Result<()> {
+        self.check_owner(data)?;
+        self.check_open()?;
+        if options.timestamp.is_some() || options.iter_start_ts.is_some() {
+            return Err(Error::invalid_argument("the column family has no user-defined timestamps"));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "the state of one lookup, split only on paper otherwise")]
+    fn lookup(
+        &self,
+        options: &ReadOptions,
+        tables: &TableReadOptions,
+        data: &ColumnFamilyData,
+        super_version: &SuperVersion,
+        sequence: SequenceNumber,
+        key: &[u8],
+        mode: LookupMode,
+    ) -> Result<Option<PinnedSlice>> {
+        let lookup = LookupKey::new(key, sequence);
+        let mut context = GetContext::new(key, super_version.options.merge_operator.as_deref(), mode);
+        let skip_memtables =
+            options.read_tier == ReadTier::Persisted && self.has_unlogged_data.load(Ordering::Acquire);
+        if !skip_memtables {
+            if get_from_memtable(&super_version.mem, lookup.encoded(), &mut context) {
+                return context.finish();
+            }
+            for memtable in &super_version.imm {
+                if get_from_memtable(memtable, lookup.encoded(), &mut context) {
+                    return context.finish();
+                }
+            }
+        }
+        if options.read_tier != ReadTier::Memtable {
+            super_version.version.get(&**data.tables(), tables, lookup.encoded(), &mut context)?;
+        }
+        context.finish()
+    }
+
+    /// The newest values of `keys`, all as of one moment; see [`Db::multi_get_opt`](crate::Db::multi_get_opt).
+    pub(crate) fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        options: &ReadOptions,
+        data: &Arc<ColumnFamilyData>,
+        keys: &[K],
+    ) -> Vec<Result<Option<PinnedSlice>>> {
+        if let Err(error) = self.check_read(options, data) {
+            return keys.iter().map(|_| Err(error.clone())).collect();
+        }
+        let tables = table_read_options(options);
+        data.super_version.read(|super_version| {
+            let sequence = self.read_sequence(options);
+            let mut value_bytes = 0u64;
+            keys.iter()
+                .map(|key| {
+                    if value_bytes > options.value_size_soft_limit {
+                        return Err(Error::aborted("value_size_soft_limit was reached"));
+                    }
+                    let found = self.lookup(
+                        options,
+                        &tables,
+                        data,
+                        super_version,
+                        sequence,
+                        key.as_ref(),
+                        LookupMode::Value,
+                    );
+                    if let Ok(Some(value)) = &found {
+                        value_bytes += value.len() as u64;
+                    }
+                    found
+                })
+                .collect()
+        })
+    }
+
+    /// Whether `key` may exist, from memory alone.
+    pub(crate) fn key_may_exist(&self, options: &ReadOptions, data: &ColumnFamilyData, key: &[u8]) -> bool {
+        let options = ReadOptions { read_tier: ReadTier::BlockCache, ..options.clone() };
+        match self.get(&options, data, key) {
+            Ok(found) => found.is_some(),
+            Err(error) => error.kind() == ErrorKind::Incomplete,
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! WAL replay at open: what the MANIFEST does not know yet comes back into the memtables.
+//!
+//! WALs flow in, memtables and level-0 tables flow out, with the edits that tell of them. Nothing is published here: the
+//! edits are logged only after a new WAL exists, so that a crash in the middle leaves the database as it was.
+//!
+//! Always true here: a record is inserted in a column family only if its tables lack it; prepared transactions that were
+//! neither committed nor rolled back stay in their WALs, which are then kept.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use firn_env::sync::MutexGuard;
+use firn_error::{Error, ErrorKind, Result};
+use firn_format::batch::{BatchIter, PrepareKind, Record};
+use firn_format::filename::{self, FileKind};
+use firn_format::key::{FileNumber, SequenceNumber};
+use firn_format::log::RecoveryMode;
+use firn_format::version_edit::VersionEdit;
+
+use super::insert::{Target, Targets, insert_records};
+use super::{DbInner, DbState, LiveWal};
+use crate::options::WalRecoveryMode;
+use crate::write::replay::{ReplayOptions, ReplayedLog, WalReplay};
+
+/// What a replay found and did.
+#[derive(Default)]
+pub(crate) struct Replayed {
+    /// Edits to log together with the first new MANIFEST.
+    pub(crate) edits: Vec<VersionEdit>,
+    /// The empty batch that the first new WAL must begin with.
+    pub(crate) resume_marker: Option<Vec<u8>>,
+    /// WALs that stay alive because what they hold lies in memtables only.
+    pub(crate) kept_wals: Vec<LiveWal>,
+    /// What the info log should say.
+    pub(crate) notices: Vec<String>,
+    /// The tables that were written, protected until their edits are logged.
+    pub(crate) outputs: Vec<FileNumber>,
+}
+
+/// A prepared transaction whose fate is not decided yet.
+struct Prepared {
+    records: Vec<u8>,
+    wal: FileNumber,
+    /// Write-prepared transactions take their sequence number when they prepare, not when they commit.
+    sequence: Option<SequenceNumber>,
+}
+
+impl DbInner {
+    /// Replays the WALs that some column family still needs.
+    ///
+    /// # Errors
+    /// Damage that the recovery mode does not allow, with file and offset; nothing was changed then but for tables that
+    /// no MANIFEST names.
+    pub(crate) fn replay_wals(&self, state: &mut MutexGuard<'_, DbState>, writable: bool) -> Result<Replayed> {
+        let options = self.options();
+        let wals = self.wals_to_replay(state)?;
+        let mut replayed = Replayed::default();
+        let Some(&last) = wals.last() else { return Ok(replayed) };
+        let mut replay = WalReplay::new(ReplayOptions {
+            mode: recovery_mode(options.wal_recovery_mode),
+            paranoid_checks: options.paranoid_checks,
+            verify_predecessors: options.track_and_verify_wals,
+            min_number: state.versions.min_log_number_to_keep(),
+        });
+        let mut flushed: BTreeMap<u32, bool> = BTreeMap::new();
+        let mut prepared: BTreeMap<Vec<u8>, Prepared> = BTreeMap::new();
+        let mut sizes = Vec::new();
+        for &number in &wals {
+            state.versions.numbers().mark_used(number);
+            let path = self.layout.wal(number);
+            sizes.push(LiveWal { number, size_bytes: self.env.fs().file_size(&path)? });
+            let mut targets = self.replay_targets(state, number);
+            let mut full = Vec::new();
+            let log = replay.replay(&**self.env.fs(), &path, number, &mut |batch| {
+                if !batch.timestamp_sizes.is_empty() {
+                    return Err(Error::not_supported("WAL records with user-defined timestamps"));
+                }
+                let next = apply_batch(batch.data, batch.sequence, number, &targets, &mut prepared)?;
+                if writable {
+                    full.extend(targets.iter().filter(|target| target.mem.should_flush()).map(|t| t.data.id));
+                    for id in full.drain(..) {
+                        self.flush_recovered(state, id, &mut replayed)?;
+                        flushed.insert(id, true);
+                        targets = self.replay_targets(state, number);
+                    }
+                }
+                Ok(next)
+            })?;
+            note(&mut replayed.notices, number, &log);
+            if let Some(next) = replay.next_sequence() {
+                state.versions.set_last_sequence(SequenceNumber(next.get().saturating_sub(1)));
+            }
+        }
+        if let Some(at) = replay.stopped_at().filter(|_| replay.is_stopped()) {
+            check_consistency_after_stop(state, at)?;
+        }
+        replayed.resume_marker = replay.resume_marker().map(|marker| marker.to_vec());
+        state.versions.numbers().mark_used(last);
+        self.undecided_transactions(state, &prepared, &mut replayed)?;
+        if writable {
+            self.finish_replay(state, last, &flushed, sizes, &mut replayed)?;
+        }
+        Ok(replayed)
+    }
+
+    /// The WALs to read, ascending.
+    fn wals_to_replay(&self, state: &DbState) -> Result<Vec<FileNumber>> {
+        let options = self.options();
+        let mut from = state.versions.min_log_number_to_keep();
+        if !options.allow_2pc {
+            from = from.max(state.versions.min_log_number_with_unflushed_data());
+        }
+        let names = match self.env.fs().children(&self.layout.wal_dir) {
+            Ok(names) => names,
+            Err(error) if error.is_path_not_found() => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let mut wals: Vec<FileNumber> = names
+            .iter()
+            .filter_map(|name| filename::parse(name))
+            .filter(|parsed| parsed.kind == FileKind::Wal)
+            .map(|parsed| parsed.number)
+            .filter(|number| *number >= from)
+            .collect();
+        wals.sort_unstable();
+        if options.track_and_verify_wals_in_manifest {
+            let size = |number| self.env.fs().file_size(&self.layout.wal(number)).ok();
+            state.versions.wals().check(size)?;
+        }
+        Ok(wals)
+    }
+
+    fn replay_targets(&self, state: &DbState, wal: FileNumber) -> Targets {
+        let target = |family: &super::column_family::FamilyState| Target {
+            data: Arc::clone(&family.data),
+            mem: Arc::clone(&family.mem),
+            can_merge: family.data.options().merge_operator.is_some(),
+            skip: state.versions.family(family.data.id).is_some_and(|versions| versions.log_number() > wal),
+        };
+        Targets::new(state.families.values().map(target).collect())
+    }
+
+    /// Writes the memtable of a family to level 0 and gives it an empty one. The edit is kept for later.
+    fn flush_recovered(&self, state: &mut MutexGuard<'_, DbState>, id: u32, replayed: &mut Replayed) -> Result<()> {
+        let earliest = state.versions.last_sequence();
+        let epoch = state.versions.family_mut(id).map_or(0, |family| family.new_epoch_number());
+        let Some(family) = state.families.get_mut(&id) else { return Ok(()) };
+        let fresh = family.new_memtable(earliest);
+        let full = std::mem::replace(&mut family.mem, fresh);
+        let data = Arc::clone(&family.data);
+        let number = state.versions.new_file_number();
+        replayed.outputs.push(number);
+        let job = super::flush::FlushOutput { number, epoch_number: epoch, snapshots: Vec::new() };
+        let mut edit = VersionEdit { column_family: id, ..VersionEdit::default() };
+        let table = self.write_level_0(state, &data, &[full], &job)?;
+        if let Some(file) = table {
+            edit.add_file(0, file);
+        }
+        replayed.edits.push(edit);
+        Ok(())
+    }
+
+    /// Decides for every family what is flushed and which WALs are still needed.
+    fn finish_replay(
+        &self,
+        state: &mut MutexGuard<'_, DbState>,
+        last: FileNumber,
+        flushed: &BTreeMap<u32, bool>,
+        wals: Vec<LiveWal>,
+        replayed: &mut Replayed,
+    ) -> Result<()> {
+        let options = self.options();
+        let keep_in_memory = options.avoid_flush_during_recovery && !options.allow_2pc;
+        let ids: Vec<u32> = state.families.keys().copied().collect();
+        let next_log = FileNumber(last.0 + 1);
+        let (mut any_flushed, mut any_kept) = (!flushed.is_empty(), false);
+        for id in ids {
+            let needs_logs = state.versions.family(id).is_some_and(|family| family.log_number() <= last);
+            let Some(family) = state.families.get(&id).filter(|_| needs_logs) else { continue };
+            let was_flushed = flushed.contains_key(&id);
+            if !family.mem.is_empty() {
+                if keep_in_memory && !was_flushed {
+                    any_kept = true;
+                    continue;
+                }
+                self.flush_recovered(state, id, replayed)?;
+                any_flushed = true;
+            }
+            replayed.edits.push(VersionEdit {
+                column_family: id,
+                log_number: Some(next_log),
+                ..VersionEdit::default()
+            });
+        }
+        let undecided = state.oldest_prepared_wal;
+        if any_kept || undecided.is_some() {
+            replayed.kept_wals = wals;
+        }
+        if (any_flushed || !any_kept) && !options.allow_2pc && undecided.is_none() && !any_kept {
+            replayed.edits.push(VersionEdit { min_log_number_to_keep: Some(next_log), ..VersionEdit::default() });
+        }
+        Ok(())
+    }
+
+    /// Remembers the oldest WAL that holds an undecided prepared transaction; such WALs are never deleted.
+    fn undecided_transactions(
+        &self,
+        state: &mut MutexGuard<'_, DbState>,
+        prepared: &BTreeMap<Vec<u8>, Prepared>,
+        replayed: &mut Replayed,
+    ) -> Result<()> {
+        if prepared.is_empty() {
+            return Ok(());
+        }
+        if !self.options().allow_2pc {
+            return Err(Error::not_supported(
+                "the WAL holds prepared transactions that are neither committed nor rolled back; open with allow_2pc to \
+                 keep them",
+            ));
+        }
+        state.oldest_prepared_wal = prepared.values().map(|transaction| transaction.wal).min();
+        for (xid, transaction) in prepared {
+            replayed.notices.push(format!(
+                "prepared transaction {} in WAL {} is undecided; its WAL is kept",
+                xid.escape_ascii(),
+                transaction.wal
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Inserts a batch, setting prepared sections aside until their commit record comes.
+fn apply_batch(
+    data: &[u8],
+    sequence: SequenceNumber,
+    wal: FileNumber,
+    targets: &Targets,
+    prepared: &mut BTreeMap<Vec<u8>, Prepared>,
+) -> Result<SequenceNumber> {
+    let records = BatchIter::new(data)?;
+    if !holds_transaction_markers(data)? {
+        return insert_records(records, sequence, targets);
+    }
+    let mut next = sequence;
+    let mut section: Option<Vec<u8>> = None;
+    let mut section_sequence = None;
+    for record in records {
+        let record = record?;
+        match (&record, &mut section) {
+            (Record::BeginPrepare(PrepareKind::WriteCommitted), _) => section = Some(Vec::new()),
+            (Record::BeginPrepare(PrepareKind::WritePrepared), _) => {
+                section = Some(Vec::new());
+                section_sequence = Some(next);
+            }
+            (Record::BeginPrepare(_), _) => {
+                // Parts of such a transaction lie in several batches, each visible or not on its own.
+                return Err(Error::not_supported("prepared transactions of the write-unprepared policy"));
+            }
+            (Record::EndPrepare { xid }, open) => {
+                let records = open.take().unwrap_or_default();
+                let sequence = section_sequence.take();
+                if sequence.is_some() {
+                    next = next.plus(1);
+                }
+                prepared.insert(xid.to_vec(), Prepared { records, wal, sequence });
+            }
+            (Record::Commit { xid }, _) => match prepared.remove(*xid) {
+                Some(Prepared { records, sequence: Some(sequence), .. }) => {
+                    let batch = as_batch(&records)?;
+                    insert_records(BatchIter::new(&batch)?, sequence, targets)?;
+                    next = next.plus(1);
+                }
+                Some(Prepared { records, .. }) => {
+                    let batch = as_batch(&records)?;
+                    next = insert_records(BatchIter::new(&batch)?, next, targets)?;
+                }
+                None => {}
+            },
+            (Record::Rollback { xid }, _) => {
+                prepared.remove(*xid);
+            }
+            (record, Some(section)) => record.encode(section),
+            (record, None) => {
+                let mut one = Vec::new();
+                record.encode(&mut one);
+                let batch = as_batch(&one)?;
+                next = insert_records(BatchIter::new(&batch)?, next, targets)?;
+            }
+        }
+    }
+    Ok(next)
+}
+
+fn holds_transaction_markers(data: &[u8]) -> Result<bool> {
+    for record in BatchIter::new(data)? {
+        let marker = matches!(
+            record?,
+            Record::BeginPrepare(_) | Record::EndPrepare { .. } | Record::Commit { .. } | Record::Rollback { .. }
+        );
+        if marker {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Puts a header before encoded records.
+fn as_batch(records: &[u8]) -> Result<Vec<u8>> {
+    let mut rest = records;
+    let mut count = 0;
+    while !rest.is_empty() {
+        count += u32::from(Record::decode(&mut rest)?.is_counted());
+    }
+    let mut batch = firn_format::batch::header(SequenceNumber::ZERO, count).to_vec();
+    batch.extend_from_slice(records);
+    Ok(batch)
+}
+
+/// After a stop, no family may own tables with data that is newer than the stop: that would be a hole.
+fn check_consistency_after_stop(state: &DbState, stopped_at: FileNumber) -> Result<()> {
+    for family in state.versions.families() {
+        let has_data = family.current().all_files().any(|(_, file)| file.file_size > 0);
+        if family.log_number() > stopped_at && has_data {
+            return Err(Error::new(
+                ErrorKind::Corruption,
+                format!(
+                    "Column family inconsistency: SST file contains data beyond the point of corruption in CF {}. WAL \
+                     recovery stopped at corruption point, but SST files contain newer data.",
+                    family.spec().name
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn recovery_mode(mode: WalRecoveryMode) -> RecoveryMode {
+    match mode {
+        WalRecoveryMode::TolerateCorruptedTailRecords => RecoveryMode::TolerateCorruptedTailRecords,
+        WalRecoveryMode::AbsoluteConsistency => RecoveryMode::AbsoluteConsistency,
+        WalRecoveryMode::PointInTimeRecovery => RecoveryMode::PointInTime,
+        WalRecoveryMode::SkipAnyCorruptedRecords => RecoveryMode::SkipAnyCorruptedRecords,
+    }
+}
+
+fn note(notices: &mut Vec<String>, number: FileNumber, log: &ReplayedLog) {
+    notices.push(format!("Recovered {} batches from WAL {number}", log.batches));
+    for notice in &log.notices {
+        let what = if notice.ignored { "ignored" } else { "stopped at" };
+        notices.push(format!("{what} damage, {} bytes dropped: {}", notice.dropped_bytes, notice.error));
+    }
+}

@@ -1,0 +1,100 @@
+//! The open tables of all column families, found by family id.
+//!
+//! The version room asks for the numbers of a file by its description alone; this directory knows which family's
+//! [`FamilyTables`] opens it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use firn_env::sync::RwLock;
+use firn_env::{AccessPattern, FileOptions, FileSystem};
+use firn_error::{Error, ErrorKind, Result};
+use firn_table::TableReaderOptions;
+
+use crate::options::{ColumnFamilyOptions, DbOptions};
+use crate::version::{
+    FamilySpec, FamilyTables, FamilyTablesOptions, FileMetaData, FileStats, FileStatsLoader, OpenPolicy, TableSource,
+    VersionSet,
+};
+
+/// Which tables belong to which family. Thread-safe.
+#[derive(Default)]
+pub(crate) struct Tables {
+    families: RwLock<BTreeMap<u32, Arc<FamilyTables>>>,
+}
+
+impl Tables {
+    /// Tells how the tables of family `id` are opened from now on.
+    pub(crate) fn set_family(
+        &self,
+        id: u32,
+        spec: FamilySpec,
+        cf: &ColumnFamilyOptions,
+        db: &DbOptions,
+        fs: &Arc<dyn FileSystem>,
+        db_path: &std::path::Path,
+    ) -> Arc<FamilyTables> {
+        let access_pattern = if db.advise_random_on_open { AccessPattern::Random } else { AccessPattern::Normal };
+        let family = Arc::new(FamilyTables::new(FamilyTablesOptions {
+            fs: Arc::clone(fs),
+            file_options: FileOptions {
+                use_direct_reads: db.use_direct_reads,
+                use_mmap_reads: db.allow_mmap_reads,
+                access_pattern,
+                ..FileOptions::default()
+            },
+            db_path: db_path.to_path_buf(),
+            reader: reader_options(&spec, cf),
+            spec,
+            capacity: usize::try_from(db.max_open_files).ok().map(|limit| limit.saturating_sub(10).max(1)),
+            verify_sst_unique_id_in_manifest: db.verify_sst_unique_id_in_manifest,
+        }));
+        self.families.write().insert(id, Arc::clone(&family));
+        family
+    }
+
+    /// The tables of family `id`.
+    pub(crate) fn family(&self, id: u32) -> Result<Arc<FamilyTables>> {
+        let found = self.families.read().get(&id).cloned();
+        found.ok_or_else(|| Error::invalid_argument(format!("column family {id} is not open")))
+    }
+
+    /// Forgets a family that was dropped.
+    pub(crate) fn remove_family(&self, id: u32) {
+        self.families.write().remove(&id);
+    }
+
+    /// Opens tables ahead of their first use: all of them without a limit of open files, some with one.
+    ///
+    /// # Errors
+    /// What opening a table reports; damage only with `paranoid_checks`.
+    pub(crate) fn preload(&self, versions: &VersionSet, options: &DbOptions) -> Result<()> {
+        let limit = usize::try_from(options.max_open_files).map_or(usize::MAX, |limit| (limit / 4).min(16));
+        for family in versions.families() {
+            let tables = self.family(family.id())?;
+            for (_, file) in family.current().all_files().take(limit) {
+                match tables.open(file, OpenPolicy::MayOpen) {
+                    Err(error) if options.paranoid_checks || error.kind() == ErrorKind::NotSupported => {
+                        return Err(error);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FileStatsLoader for Tables {
+    fn load(&self, file: &FileMetaData) -> Option<FileStats> {
+        self.family(file.column_family()).ok()?.load(file)
+    }
+}
+
+fn reader_options(spec: &FamilySpec, cf: &ColumnFamilyOptions) -> TableReaderOptions {
+    TableReaderOptions {
+        comparator: spec.order.clone(),
+        prefix_extractor: cf.prefix_extractor.clone(),
+        ..TableReaderOptions::default()
+    }
+}

@@ -1,0 +1,713 @@
+//! The write path: from a batch to the WAL, the memtables and visibility.
+//!
+//! A batch joins the write queue; whoever leads the queue carries a whole group through the steps of
+//! [`GroupExecutor`]: look at what asks for attention (full memtables, stalls, errors), append one record to the WAL, insert,
+//! publish. Memtables are switched here and nowhere else, because only a leader is alone with them.
+//!
+//! Order of durability: a record is in the WAL (and synced, when asked) before it is in a memtable, and in the memtables
+//! before it is visible. With `sync`, WALs that were closed before and not yet synced are synced first, oldest first, and
+//! the directory once per new WAL, so that no synced write survives a power failure without those before it.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use firn_env::sync::MutexGuard;
+use firn_env::sync::atomic::Ordering;
+use firn_env::{FileOptions, log_info};
+use firn_error::{Error, ErrorKind, Result};
+use firn_format::batch::BatchIter;
+use firn_format::compression::CompressionType;
+use firn_format::key::{FileNumber, SequenceNumber};
+use firn_format::log::LogCompression;
+use firn_format::version_edit::{VersionEdit, WalAddition};
+
+use super::column_family::ColumnFamilyData;
+use super::error_handler::BackgroundErrorReason;
+use super::flush::{FlushReason, FlushRequest};
+use super::insert::{Target, Targets, insert_records};
+use super::{DbInner, DbState, LiveWal, attention};
+use crate::options::{DbOptions, FlushOptions, WriteOptions};
+use crate::version::VersionSet;
+use crate::write::{ContentFlags, WriteBatch};
+use crate::write::group::{GroupExecutor, Insertion, Leadership, LoggedGroup, WriteFlags, WriteGroup};
+use crate::write::wal::{WalFormat, WalWriter};
+
+/// How long a leader that must slow down sleeps before it looks again.
+const STALL_STEP_MICROS: u64 = 1001;
+
+/// The WAL and what inserts need; owned by whoever leads the write queue.
+#[derive(Default)]
+pub(crate) struct LogState {
+    /// The current WAL; none in a database that is read-only or closed.
+    writer: Option<WalWriter>,
+    /// WALs that are full but not yet synced, oldest first.
+    unsynced: Vec<WalWriter>,
+    /// Whether the current WAL's name was made durable.
+    directory_synced: bool,
+    /// Where records go.
+    targets: Arc<Targets>,
+    /// Bytes of all WALs that are needed.
+    total_bytes: u64,
+    /// At which that is too much.
+    max_total_bytes: u64,
+    /// Whether records stay in the buffer until somebody asks (`manual_wal_flush`).
+    manual_flush: bool,
+    /// Whether followers may insert their own batches (`allow_concurrent_memtable_write`).
+    parallel_inserts: bool,
+}
+
+impl LogState {
+    /// The number of the current WAL.
+    pub(crate) fn current_number(&self) -> FileNumber {
+        self.writer.as_ref().map_or(FileNumber(0), WalWriter::number)
+    }
+}
+
+/// Carries out the steps of a group.
+struct Executor<'a>(&'a DbInner);
+
+thread_local! {
+    /// A batch per thread for writes of single records, so that they allocate nothing.
+    static SCRATCH: Cell<Option<WriteBatch>> = const { Cell::new(None) };
+}
+
+/// Scratch batches larger than this are not kept.
+const MAX_KEPT_SCRATCH_BYTES: usize = 1 << 20;
+
+/// Runs `write` with an empty batch that is reused.
+pub(crate) fn with_scratch_batch<R>(write: impl FnOnce(&mut WriteBatch) -> R) -> R {
+    let mut batch = SCRATCH.take().unwrap_or_default();
+    let result = write(&mut batch);
+    if batch.data_size() <= MAX_KEPT_SCRATCH_BYTES {
+        batch.clear();
+        SCRATCH.set(Some(batch));
+    }
+    result
+}
+
+impl DbInner {
+    /// Applies a batch; see [`Db::write_opt`](crate::Db::write_opt).
+    ///
+    /// # Errors
+    /// Those of the documented checks, of the WAL and of the background error in force.
+    #[inline]
+    pub(crate) fn write(&self, options: &WriteOptions, batch: &WriteBatch) -> Result<()> {
+        self.check_writable()?;
+        self.check_options(options)?;
+        self.check_records(options, batch)?;
+        self.write_checked(options, batch)
+    }
+
+    /// Writes one record into a family that exists, which needs few checks.
+    #[inline]
+    pub(crate) fn write_one(&self, options: &WriteOptions, data: &ColumnFamilyData, batch: &WriteBatch) -> Result<()> {
+        const PLAIN: ContentFlags = ContentFlags::PUT.with(ContentFlags::DELETE).with(ContentFlags::SINGLE_DELETE);
+        self.check_writable()?;
+        data.check_live()?;
+        self.check_options(options)?;
+        if !PLAIN.contains(batch.flags()) {
+            self.check_records(options, batch)?;
+        }
+        self.write_checked(options, batch)
+    }
+
+    #[inline]
+    fn write_checked(&self, options: &WriteOptions, batch: &WriteBatch) -> Result<()> {
+        let flags =
+            WriteFlags { sync: options.sync, disable_wal: options.disable_wal, no_slowdown: options.no_slowdown };
+        self.writers.write(batch, flags, &Executor(self))
+    }
+
+    /// The checks of the options of a write (spec 07a §1.1), before it queues up.
+    #[inline]
+    fn check_options(&self, options: &WriteOptions) -> Result<()> {
+        if !options.disable_wal && !options.low_pri && options.protection_bytes_per_key == 0 {
+            return Ok(());
+        }
+        self.check_unusual_options(options)
+    }
+
+    #[cold]
+    fn check_unusual_options(&self, options: &WriteOptions) -> Result<()> {
+        if !matches!(options.protection_bytes_per_key, 0 | 8) {
+            return Err(Error::invalid_argument("`WriteOptions::protection_bytes_per_key` must be zero or eight"));
+        }
+        if options.disable_wal && self.options().recycle_log_file_num > 0 {
+            return Err(Error::invalid_argument(
+                "WriteOptions::disableWAL option is not supported if DBOptions::recycle_log_file_num > 0",
+            ));
+        }
+        if options.sync && options.disable_wal {
+            return Err(Error::invalid_argument("Sync writes has to enable WAL."));
+        }
+        if options.low_pri && options.no_slowdown && self.attention.load(Ordering::Acquire) & attention::STALL != 0 {
+            return Err(Error::incomplete("Low priority write stall"));
+        }
+        Ok(())
+    }
+
+    /// Refuses what the memtables would refuse, before it is in the WAL: a record there must be insertable.
+    fn check_records(&self, options: &WriteOptions, batch: &WriteBatch) -> Result<()> {
+        use firn_format::batch::Record;
+        let families = self.families.all();
+        let family = |id: u32| families.iter().find(|data| data.id == id);
+        for record in batch.records() {
+            let id = match record? {
+                Record::Merge { cf, .. } => {
+                    if family(cf).is_some_and(|data| data.options().merge_operator.is_none()) {
+                        return Err(Error::not_supported("Provide a merge_operator when opening DB"));
+                    }
+                    cf
+                }
+                Record::DeleteRange { cf, begin, end } => {
+                    let backwards = family(cf).is_some_and(|data| {
+                        data.comparator.compare_user(begin, end) == std::cmp::Ordering::Greater
+                    });
+                    if backwards {
+                        return Err(Error::invalid_argument("end key comes before start key"));
+                    }
+                    cf
+                }
+                Record::Put { cf, .. } | Record::Delete { cf, .. } | Record::SingleDelete { cf, .. } => cf,
+                Record::LogData(_) | Record::Noop => continue,
+                other => {
+                    return Err(Error::not_supported(format!("write batch records of this kind: {other:?}")));
+                }
+            };
+            if family(id).is_none() && !options.ignore_missing_column_families {
+                return Err(Error::invalid_argument("Invalid column family specified in write batch"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the first WAL of this run current, and what the replay left in memory a target of inserts.
+    ///
+    /// # Errors
+    /// `IoError` naming the file.
+    pub(crate) fn start_first_wal(
+        &self,
+        state: &mut MutexGuard<'_, DbState>,
+        resume_marker: Option<&[u8]>,
+    ) -> Result<()> {
+        let number = state.versions.new_file_number();
+        let mut writer = self.create_wal(number, None)?;
+        if let Some(marker) = resume_marker {
+            // Durable before the MANIFEST forgets the old WALs: the next recovery resumes here.
+            writer.append_batch(marker)?;
+            writer.sync(self.options().use_fsync)?;
+        }
+        state.live_wals.push_back(LiveWal { number, size_bytes: 0 });
+        let mut log = self.log.lock();
+        log.writer = Some(writer);
+        log.directory_synced = false;
+        self.refresh_log(&mut log, state);
+        Ok(())
+    }
+
+    /// A new WAL, in the file of an obsolete one where there is one to recycle.
+    fn create_wal(&self, number: FileNumber, recycled: Option<FileNumber>) -> Result<WalWriter> {
+        let options = self.options();
+        let fs = self.env.fs();
+        let path = self.layout.wal(number);
+        let file_options = wal_file_options(&options, self.wal_block_bytes(&options));
+        let file = match recycled {
+            Some(old) => fs.reuse_writable_file(&path, &self.layout.wal(old), &file_options)?,
+            None => fs.new_writable_file(&path, &file_options)?,
+        };
+        let compression = match options.wal_compression {
+            CompressionType::Zstd => LogCompression::Zstd,
+            _ => LogCompression::None,
+        };
+        WalWriter::new(file, WalFormat { number, recyclable: options.recycle_log_file_num > 0, compression })
+    }
+
+    /// In what steps the space of a WAL is reserved (spec 07a §2.2).
+    fn wal_block_bytes(&self, options: &DbOptions) -> u64 {
+        let largest = self.families.all().iter().map(|data| data.options().write_buffer_size).max().unwrap_or(64 << 20);
+        let mut bytes = largest as u64 + largest as u64 / 10;
+        for limit in [options.max_total_wal_size, options.db_write_buffer_size as u64] {
+            if limit > 0 {
+                bytes = bytes.min(limit);
+            }
+        }
+        bytes
+    }
+
+    /// Tells the log where inserts go and how large the WALs may be, after memtables or families changed. The caller
+    /// leads the write queue, or nobody writes yet.
+    pub(crate) fn refresh_log(&self, log: &mut LogState, state: &DbState) {
+        let target = |family: &super::column_family::FamilyState| Target {
+            data: Arc::clone(&family.data),
+            mem: Arc::clone(&family.mem),
+            can_merge: family.data.options().merge_operator.is_some(),
+            skip: false,
+        };
+        log.targets = Arc::new(Targets::new(state.families.values().map(target).collect()));
+        let options = self.options();
+        log.manual_flush = options.manual_wal_flush;
+        log.parallel_inserts = options.allow_concurrent_memtable_write;
+        log.max_total_bytes = if state.families.len() < 2 {
+            u64::MAX
+        } else if options.max_total_wal_size > 0 {
+            options.max_total_wal_size
+        } else {
+            let budget = |family: &super::column_family::FamilyState| {
+                let options = family.data.options();
+                options.write_buffer_size as u64 * u64::try_from(options.max_write_buffer_number).unwrap_or(1)
+            };
+            4 * state.families.values().map(budget).sum::<u64>()
+        };
+        let closed: u64 = state.live_wals.iter().map(|wal| wal.size_bytes).sum();
+        log.total_bytes = closed + log.writer.as_ref().map_or(0, WalWriter::size_bytes);
+    }
+
+    /// Waits for the front of the write queue and runs `change` with the log and the database state.
+    ///
+    /// # Errors
+    /// What `change` returns.
+    pub(crate) fn alone<R>(
+        &self,
+        change: impl FnOnce(&mut LogState, &mut MutexGuard<'_, DbState>) -> Result<R>,
+    ) -> Result<R> {
+        let _front = self.writers.enter_exclusive();
+        let mut log = self.log.lock();
+        let mut state = self.state.lock();
+        change(&mut log, &mut state)
+    }
+
+    /// Freezes the memtables of the families that have data, and makes a new WAL unless the current one is empty. The
+    /// caller leads the write queue. Returns the families whose memtables were switched.
+    ///
+    /// # Errors
+    /// `IoError` when the new WAL cannot be made; nothing is switched then.
+    pub(crate) fn switch_memtables(
+        &self,
+        log: &mut LogState,
+        state: &mut MutexGuard<'_, DbState>,
+        families: &[u32],
+    ) -> Result<Vec<u32>> {
+        let has_data = |id: &&u32| state.families.get(*id).is_some_and(|f| !f.mem.is_empty() && !f.data.is_dropped());
+        let switched: Vec<u32> = families.iter().filter(has_data).copied().collect();
+        if switched.is_empty() {
+            return Ok(switched);
+        }
+        if log.writer.as_ref().is_some_and(|writer| !writer.is_empty()) {
+            self.switch_wal(log, state)?;
+        }
+        let wal = log.current_number();
+        let earliest = self.visible_sequence();
+        let mut retired = Vec::new();
+        for id in &switched {
+            if let Some(family) = state.families.get_mut(id) {
+                family.switch_memtable(earliest, wal.get());
+            }
+            retired.extend(self.install_super_version(state, *id));
+        }
+        // What has nothing in memory needs no older WAL. In memory only: the next flush of anybody records it.
+        let empty: Vec<u32> = state.families.values().filter(|f| f.is_empty()).map(|f| f.data.id).collect();
+        for id in empty {
+            state.versions.raise_log_number(id, wal);
+        }
+        self.refresh_log(log, state);
+        MutexGuard::unlocked(state, || drop(retired));
+        Ok(switched)
+    }
+
+    /// Makes a new WAL current. The old one stays open until it is synced or obsolete.
+    fn switch_wal(&self, log: &mut LogState, state: &mut MutexGuard<'_, DbState>) -> Result<()> {
+        let number = state.versions.new_file_number();
+        let recycled = if state.deletions_disabled == 0 { state.recycled_wals.pop_front() } else { None };
+        let track_predecessors = self.options().track_and_verify_wals;
+        let created = MutexGuard::unlocked(state, || -> Result<WalWriter> {
+            let mut writer = self.create_wal(number, recycled)?;
+            if let Some(old) = log.writer.as_mut() {
+                old.flush()?;
+                if track_predecessors {
+                    writer.append_predecessor(&old.as_predecessor())?;
+                }
+            }
+            Ok(writer)
+        });
+        let writer = match created {
+            Ok(writer) => writer,
+            Err(error) => {
+                self.set_background_error(state, BackgroundErrorReason::MemTable, &error);
+                return Err(error);
+            }
+        };
+        if let Some(old) = log.writer.replace(writer) {
+            if let Some(last) = state.live_wals.back_mut() {
+                last.size_bytes = old.size_bytes();
+            }
+            log.unsynced.push(old);
+        }
+        log.directory_synced = false;
+        state.live_wals.push_back(LiveWal { number, size_bytes: 0 });
+        Ok(())
+    }
+
+    /// Switches the memtables of families for a flush and queues it. Returns, per family, the newest memtable that the
+    /// flush will write.
+    ///
+    /// # Errors
+    /// As for [`switch_memtables`](Self::switch_memtables).
+    pub(crate) fn switch_memtables_for_flush(&self, families: &[u32], reason: FlushReason) -> Result<Vec<(u32, u64)>> {
+        self.alone(|log, state| {
+            if state.errors.is_stopped()
+                && let Some(error) = state.errors.error()
+            {
+                return Err(error.clone());
+            }
+            self.switch_memtables(log, state, families)?;
+            let mut targets = Vec::new();
+            let mut request = FlushRequest { families: Vec::new(), reason };
+            for id in families {
+                let Some(family) = state.families.get_mut(id) else { continue };
+                let Some(newest) = family.imm.first() else { continue };
+                targets.push((*id, newest.id()));
+                family.flush_requested = true;
+                request.families.push(*id);
+            }
+            self.queue_flush(state, request);
+            Ok(targets)
+        })
+    }
+
+    /// Syncs the WALs that are no longer written, oldest first, and the WAL directory.
+    ///
+    /// # Errors
+    /// `IoError` naming the file.
+    pub(crate) fn sync_closed_wals(&self) -> Result<()> {
+        let mut log = self.log.lock();
+        self.sync_unsynced(&mut log)
+    }
+
+    fn sync_unsynced(&self, log: &mut LogState) -> Result<()> {
+        let use_fsync = self.options().use_fsync;
+        let mut synced = Vec::new();
+        for wal in &mut log.unsynced {
+            wal.sync(use_fsync)?;
+            wal.close()?;
+            synced.push(WalAddition { number: wal.number(), synced_size_bytes: Some(wal.size_bytes()) });
+        }
+        log.unsynced.clear();
+        if !log.directory_synced {
+            self.directories()?.wal.fsync()?;
+            log.directory_synced = true;
+        }
+        if self.options().track_and_verify_wals_in_manifest && !synced.is_empty() {
+            let mut state = self.state.lock();
+            synced.retain(|wal| wal.synced_size_bytes != Some(0));
+            let edit = VersionEdit { wal_additions: synced, ..VersionEdit::default() };
+            VersionSet::log_and_apply(&mut state, edit.into())?;
+        }
+        Ok(())
+    }
+
+    /// Hands the WAL's buffer to the operating system and, if `sync`, makes everything written so far durable.
+    ///
+    /// # Errors
+    /// `IoError` naming the file.
+    pub(crate) fn flush_wal(&self, sync: bool) -> Result<()> {
+        self.check_writable()?;
+        let mut log = self.log.lock();
+        let result = (|| {
+            if let Some(writer) = &mut log.writer {
+                writer.flush()?;
+            }
+            if sync { self.sync_log(&mut log) } else { Ok(()) }
+        })();
+        drop(log);
+        if let Err(error) = &result {
+            self.set_background_error(&mut self.state.lock(), BackgroundErrorReason::WriteCallback, error);
+        }
+        result
+    }
+
+    /// Makes all WALs durable: those before the current one first.
+    fn sync_log(&self, log: &mut LogState) -> Result<()> {
+        if !log.unsynced.is_empty() || !log.directory_synced {
+            self.sync_unsynced(log)?;
+        }
+        match &mut log.writer {
+            Some(writer) => writer.sync(self.options().use_fsync),
+            None => Ok(()),
+        }
+    }
+
+    /// Closes all WALs, which cuts them to their logical size; used when the database closes.
+    ///
+    /// # Errors
+    /// The first `IoError`; the others are closed all the same.
+    pub(crate) fn close_wals(&self) -> Result<()> {
+        let mut log = self.log.lock();
+        let mut first = Ok(());
+        let writers: Vec<WalWriter> = std::mem::take(&mut log.unsynced).into_iter().chain(log.writer.take()).collect();
+        for mut writer in writers {
+            first = first.and(writer.flush()).and(writer.close());
+        }
+        first
+    }
+
+    /// Forgets closed WALs below `number`, which are obsolete.
+    pub(crate) fn drop_closed_wals_below(&self, number: FileNumber) {
+        let mut log = self.log.lock();
+        log.unsynced.retain(|wal| wal.number() >= number);
+    }
+
+    /// What a leader does when something asks for attention.
+    #[cold]
+    fn attend(&self, leadership: &Leadership<'_>, flags: WriteFlags) -> Result<()> {
+        let bits = self.attention.load(Ordering::Acquire);
+        self.check_open()?;
+        if bits & attention::STOPPED != 0 {
+            let mut state = self.state.lock();
+            if state.errors.is_stopped()
+                && let Some(error) = state.errors.error()
+            {
+                return Err(error.clone());
+            }
+            self.update_attention(&mut state);
+        }
+        if bits & (attention::WAL_FULL | attention::MEMTABLE_FULL | attention::MEMORY_FULL) != 0 {
+            self.switch_full_memtables()?;
+        }
+        if bits & attention::STALL != 0 {
+            self.stall(leadership, flags)?;
+        }
+        Ok(())
+    }
+
+    /// Switches memtables that are full, or that hold back WALs or memory, and queues their flushes.
+    fn switch_full_memtables(&self) -> Result<()> {
+        let mut log = self.log.lock();
+        let mut state = self.state.lock();
+        let bits = self.attention.load(Ordering::Acquire);
+        if bits & attention::WAL_FULL != 0 {
+            self.attention.fetch_and(!attention::WAL_FULL, Ordering::AcqRel);
+            if let Some(oldest) = state.live_wals.front().map(|wal| wal.number) {
+                let needs = |id: &u32| state.versions.family(*id).is_some_and(|family| family.log_number() <= oldest);
+                let ids: Vec<u32> = state.families.keys().copied().filter(needs).collect();
+                self.switch_and_queue(&mut log, &mut state, ids, FlushReason::WalFull)?;
+            }
+        }
+        if bits & attention::MEMORY_FULL != 0 {
+            self.attention.fetch_and(!attention::MEMORY_FULL, Ordering::AcqRel);
+            let oldest = state
+                .families
+                .values()
+                .filter(|family| !family.mem.is_empty())
+                .min_by_key(|family| family.mem.earliest_sequence())
+                .map(|family| family.data.id);
+            let ids = oldest.into_iter().collect();
+            self.switch_and_queue(&mut log, &mut state, ids, FlushReason::WriteBufferManager)?;
+        }
+        if bits & attention::MEMTABLE_FULL != 0 {
+            self.attention.fetch_and(!attention::MEMTABLE_FULL, Ordering::AcqRel);
+            let full = |family: &&super::column_family::FamilyState| family.mem.should_flush();
+            let ids: Vec<u32> = state.families.values().filter(full).map(|family| family.data.id).collect();
+            self.switch_and_queue(&mut log, &mut state, ids, FlushReason::WriteBufferFull)?;
+        }
+        Ok(())
+    }
+
+    fn switch_and_queue(
+        &self,
+        log: &mut LogState,
+        state: &mut MutexGuard<'_, DbState>,
+        mut ids: Vec<u32>,
+        reason: FlushReason,
+    ) -> Result<()> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        if self.options().atomic_flush {
+            ids = state.families.keys().copied().collect();
+        }
+        self.switch_memtables(log, state, &ids)?;
+        if reason != FlushReason::WriteBufferFull {
+            for id in &ids {
+                if let Some(family) = state.families.get_mut(id) {
+                    family.flush_requested = !family.imm.is_empty();
+                }
+            }
+        }
+        self.queue_flush(state, FlushRequest { families: ids, reason });
+        Ok(())
+    }
+
+    /// Slows the leader down, or holds it until writes may go on.
+    fn stall(&self, leadership: &Leadership<'_>, flags: WriteFlags) -> Result<()> {
+        let controller = Arc::clone(&self.state.lock().controller);
+        let clock = self.env.clock();
+        let now = || clock.now_nanos() / 1000;
+        let delay = controller.delay_micros(leadership.previous_group_bytes(), now());
+        if delay > 0 {
+            if flags.no_slowdown {
+                return Err(Error::incomplete("Write stall"));
+            }
+            let _stall = leadership.begin_stall();
+            let until = now() + delay;
+            while controller.needs_delay() && now() < until {
+                clock.sleep_micros(STALL_STEP_MICROS.min(until.saturating_sub(now())));
+            }
+        }
+        if !controller.is_stopped() {
+            return Ok(());
+        }
+        if flags.no_slowdown {
+            return Err(Error::incomplete("Write stall"));
+        }
+        let _stall = leadership.begin_stall();
+        let mut state = self.state.lock();
+        log_info!(self.logger(), "Stopping writes until flushes or compactions catch up");
+        while controller.is_stopped() && !state.errors.is_stopped() {
+            if self.closing.load(Ordering::Acquire) {
+                return Err(Error::shutdown_in_progress("stalled writes"));
+            }
+            self.background.wait(&mut state);
+        }
+        match state.errors.error() {
+            Some(error) if state.errors.is_stopped() => Err(Error::incomplete(error.to_string())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sets the bits of attention that follow from the state.
+    pub(crate) fn update_attention(&self, state: &mut DbState) {
+        let mut bits = 0;
+        if state.errors.is_stopped() || self.closing.load(Ordering::Acquire) {
+            bits |= attention::STOPPED;
+        }
+        if !state.controller.is_normal() {
+            bits |= attention::STALL;
+        }
+        let managed = attention::STOPPED | attention::STALL;
+        self.attention.fetch_and(!(managed & !bits), Ordering::AcqRel);
+        self.attention.fetch_or(bits, Ordering::AcqRel);
+    }
+
+    /// Waits until a flush of `families` would not stop or delay writes; `false` if nothing is left to flush.
+    pub(crate) fn wait_until_flush_would_not_stall(
+        &self,
+        options: &FlushOptions,
+        families: &[Arc<ColumnFamilyData>],
+    ) -> Result<bool> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(error) = state.errors.error().filter(|_| state.errors.is_stopped()) {
+                return Err(error.clone());
+            }
+            if !families.iter().any(|data| self.flush_would_stall(&state, data.id)) {
+                return Ok(true);
+            }
+            if !options.wait && state.controller.is_stopped() {
+                return Err(Error::try_again(
+                    "Writes have been stopped, thus unable to perform manual flush. Please try again later after writes \
+                     are resumed",
+                ));
+            }
+            if self.closing.load(Ordering::Acquire) {
+                return Err(Error::shutdown_in_progress("the database is closing"));
+            }
+            self.background.wait(&mut state);
+        }
+    }
+}
+
+/// How WAL files are written. Without direct I/O and without manual flushing, appends go to a mapping of reserved space,
+/// which survives a kill of the process like a `write()` does and costs no system call.
+fn wal_file_options(options: &DbOptions, block_bytes: u64) -> FileOptions {
+    FileOptions {
+        bytes_per_sync: options.wal_bytes_per_sync,
+        strict_bytes_per_sync: options.strict_bytes_per_sync,
+        writable_buffer_bytes: if options.manual_wal_flush { options.writable_file_max_buffer_size } else { 64 << 10 },
+        preallocate_bytes: if options.allow_fallocate { block_bytes } else { 0 },
+        mapped_log: options.allow_fallocate && !options.manual_wal_flush,
+        ..FileOptions::default()
+    }
+}
+
+impl GroupExecutor for Executor<'_> {
+    #[inline]
+    fn prepare(&self, leader: &Leadership<'_>, flags: WriteFlags) -> Result<()> {
+        if self.0.attention.load(Ordering::Acquire) == 0 {
+            return Ok(());
+        }
+        self.0.attend(leader, flags)
+    }
+
+    #[inline]
+    fn log(&self, group: &WriteGroup<'_>) -> Result<LoggedGroup> {
+        let db = self.0;
+        let mut log = db.log.lock();
+        let first_sequence = db.visible_sequence().plus(1);
+        let last = first_sequence.get() + group.count();
+        if last > SequenceNumber::MAX.get() {
+            return Err(Error::new(ErrorKind::Aborted, "sequence numbers are used up"));
+        }
+        if !group.flags().disable_wal {
+            if let Err(error) = db.append_group(&mut log, group, first_sequence) {
+                drop(log);
+                db.set_background_error(&mut db.state.lock(), BackgroundErrorReason::WriteCallback, &error);
+                return Err(error);
+            }
+        } else {
+            db.has_unlogged_data.store(true, Ordering::Release);
+        }
+        let parallel = log.parallel_inserts
+            && group.is_worth_parallel_insertion()
+            && !group.content().intersects(ContentFlags::MERGE);
+        let insertion = if parallel { Insertion::ByMembers } else { Insertion::ByLeader };
+        Ok(LoggedGroup { first_sequence, insertion })
+    }
+
+    #[inline]
+    fn insert(&self, batch: &WriteBatch, sequence: SequenceNumber) -> Result<()> {
+        // Nobody changes the targets before the group is complete.
+        let targets = Arc::clone(&self.0.log.lock().targets);
+        let records = BatchIter::new(batch.data())?;
+        // Families were checked before the batch queued up; one that was dropped since then needs nothing any more.
+        insert_records(records, sequence, &targets)?;
+        for target in targets.iter() {
+            if target.mem.try_schedule_flush() {
+                self.0.raise(attention::MEMTABLE_FULL);
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn publish(&self, last: SequenceNumber) {
+        self.0.visible.store(last.get(), Ordering::Release);
+    }
+
+    #[cold]
+    fn failed(&self, error: &Error) {
+        // The WAL has what the memtables lack: going on would make a hole.
+        self.0.set_background_error(&mut self.0.state.lock(), BackgroundErrorReason::MemTable, error);
+    }
+}
+
+impl DbInner {
+    #[inline]
+    fn append_group(&self, log: &mut LogState, group: &WriteGroup<'_>, first: SequenceNumber) -> Result<()> {
+        let Some(writer) = &mut log.writer else {
+            return Err(Error::shutdown_in_progress("the database is closed"));
+        };
+        let parts = group.batches().map(WriteBatch::wal_record_bytes);
+        let part_bytes = group.batches().map(|batch| batch.wal_record_bytes().len()).sum();
+        let count = group.batches().map(WriteBatch::wal_count).sum();
+        let written = writer.append_group(first, count, part_bytes, parts)?;
+        log.total_bytes += written as u64;
+        if log.total_bytes > log.max_total_bytes {
+            self.raise(attention::WAL_FULL);
+        }
+        let sync = group.flags().sync;
+        if !log.manual_flush || sync {
+            writer.flush()?;
+        }
+        if sync { self.sync_log(log) } else { Ok(()) }
+    }
+}
