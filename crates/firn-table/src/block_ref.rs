@@ -5,54 +5,36 @@
 
 use std::sync::Arc;
 
-use firn_error::Result;
 use firn_format::block::{BlockLayout, BlockView};
 
 use crate::cache::{Cache, CacheRef};
+use crate::data_block::DataBlock;
 use crate::index_block::IndexBlock;
 use crate::reader::filter::FilterBlock;
 use crate::sink::{Keepalive, PinSource};
 
-/// A data block: its payload and where its parts lie.
-#[derive(Debug)]
-pub struct DataBlock {
-    payload: Vec<u8>,
-    layout: BlockLayout,
-}
-
-impl DataBlock {
-    /// Takes an uncompressed payload.
-    ///
-    /// # Errors
-    /// Corruption when it is no block.
-    pub fn new(payload: Vec<u8>) -> Result<Self> {
-        let layout = BlockLayout::parse(&payload)?;
-        Ok(Self { payload, layout })
-    }
-
-    /// The block as cursors walk over it.
-    #[inline]
-    pub fn view(&self) -> BlockView<'_> {
-        BlockView { payload: &self.payload, layout: self.layout }
-    }
-}
-
 /// A block in memory, of any kind that caches hold.
+///
+/// Data blocks lie here themselves, the others behind a pointer: a lookup meets one data block after the other, but the
+/// same few others again and again.
 #[derive(Debug)]
 pub enum TableBlock {
     /// Entries.
     Data(DataBlock),
     /// An index block, an index partition, a top-level index or a filter partition index.
-    Index(IndexBlock),
+    Index(Box<IndexBlock>),
     /// A full filter or a filter partition.
-    Filter(FilterBlock),
+    Filter(Box<FilterBlock>),
 }
+
+// With the cache's own words a data block fills two cache lines.
+const _: () = assert!(size_of::<TableBlock>() <= 88);
 
 impl TableBlock {
     /// Bytes of memory that the block takes.
     pub fn memory_bytes(&self) -> usize {
         match self {
-            Self::Data(block) => size_of::<Self>() + block.payload.capacity(),
+            Self::Data(block) => size_of::<Self>() + block.view().payload.len(),
             Self::Index(block) => block.memory_bytes(),
             Self::Filter(block) => block.memory_bytes(),
         }
@@ -95,6 +77,15 @@ impl BlockRef {
         }
     }
 
+    /// The block as a data block, if it is one.
+    #[inline]
+    pub fn data(&self) -> Option<&DataBlock> {
+        match self.get() {
+            TableBlock::Data(block) => Some(block),
+            _ => None,
+        }
+    }
+
     /// The block as an index block, if it is one.
     #[inline]
     pub fn index(&self) -> Option<&IndexBlock> {
@@ -112,7 +103,8 @@ const EMPTY_VIEW: BlockView<'static> = BlockView {
         restarts_offset: 0,
         num_restarts: 0,
         separated_values: false,
-        hash_buckets: None,
+        hash_offset: 0,
+        hash_buckets: 0,
         uniform_keys: false,
     },
 };

@@ -9,10 +9,13 @@
 use std::cmp::Ordering;
 
 use firn_error::{Error, Result};
-use firn_format::block::common_prefix;
+use firn_format::block::{BLOCK_TRAILER_SIZE, common_prefix};
 use firn_format::comparator::{ComparatorKind, InternalKeyComparator};
 use firn_format::index::{BlockHandle, IndexEntries, IndexFormat};
 use firn_format::key::{FOOTER_SIZE, extract_user_key};
+
+/// Words between two samples: two cache lines.
+const GROUP: usize = 16;
 
 /// A decoded index block.
 #[derive(Debug)]
@@ -23,7 +26,13 @@ pub struct IndexBlock {
     shared_prefix: Vec<u8>,
     /// The word of every entry's user key; empty when the order is not bytewise.
     words: Vec<u64>,
-    handles: Vec<BlockHandle>,
+    /// Every [`GROUP`]-th word: few enough to stay in the processor's cache.
+    samples: Vec<u64>,
+    /// Where each block starts.
+    offsets: Vec<u64>,
+    /// The payload size of each block; empty when each block but the last ends where the next one starts.
+    sizes: Vec<u64>,
+    last_size: u64,
     /// Where each key ends in `keys`.
     key_ends: Vec<u32>,
     keys: Vec<u8>,
@@ -69,7 +78,10 @@ impl IndexBlock {
             key_is_user_key: format.key_is_user_key,
             shared_prefix: Vec::new(),
             words: Vec::new(),
-            handles: Vec::new(),
+            samples: Vec::new(),
+            offsets: Vec::new(),
+            sizes: Vec::new(),
+            last_size: 0,
             key_ends: Vec::new(),
             keys: Vec::with_capacity(payload.len()),
             first_key_ends: Vec::new(),
@@ -82,7 +94,8 @@ impl IndexBlock {
             }
             block.keys.extend_from_slice(entries.key());
             block.key_ends.push(end_of(&block.keys)?);
-            block.handles.push(entries.handle());
+            block.offsets.push(entries.handle().offset);
+            block.sizes.push(entries.handle().size);
             if format.has_first_key {
                 if too_short(entries.first_key()) {
                     return Err(Error::corruption("first key in index is too short to be an internal key"));
@@ -94,10 +107,21 @@ impl IndexBlock {
         if comparator.kind() == ComparatorKind::Bytewise {
             block.build_words();
         }
+        block.drop_needless_sizes();
         block.keys.shrink_to_fit();
-        block.handles.shrink_to_fit();
+        block.offsets.shrink_to_fit();
         block.key_ends.shrink_to_fit();
         Ok(block)
+    }
+
+    /// Forgets the sizes where offsets alone tell them.
+    fn drop_needless_sizes(&mut self) {
+        self.last_size = self.sizes.last().copied().unwrap_or(0);
+        let ends =
+            self.offsets.iter().zip(&self.sizes).map(|(&offset, &size)| BlockHandle { offset, size }.checked_end());
+        if ends.zip(self.offsets.iter().skip(1)).all(|(end, &next)| end == Some(next)) {
+            self.sizes = Vec::new();
+        }
     }
 
     fn build_words(&mut self) {
@@ -117,23 +141,30 @@ impl IndexBlock {
             self.words = Vec::new();
             self.shared_prefix = Vec::new();
         }
+        self.samples = self.words.iter().copied().step_by(GROUP).collect();
     }
 
     /// Number of entries.
     #[inline]
     pub fn len(&self) -> usize {
-        self.handles.len()
+        self.offsets.len()
     }
 
     /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
-        self.handles.is_empty()
+        self.offsets.is_empty()
     }
 
     /// The handle at `position`.
     #[inline]
     pub fn handle(&self, position: usize) -> Option<BlockHandle> {
-        self.handles.get(position).copied()
+        let offset = *self.offsets.get(position)?;
+        let size = match (self.sizes.get(position), self.offsets.get(position + 1)) {
+            (Some(&size), _) => size,
+            (None, Some(&next)) => next.wrapping_sub(offset).wrapping_sub(BLOCK_TRAILER_SIZE as u64),
+            (None, None) => self.last_size,
+        };
+        Some(BlockHandle { offset, size })
     }
 
     /// The key at `position`, in the form the file has.
@@ -163,8 +194,8 @@ impl IndexBlock {
         size_of::<Self>()
             + self.keys.capacity()
             + self.first_keys.capacity()
-            + self.words.capacity() * size_of::<u64>()
-            + self.handles.capacity() * size_of::<BlockHandle>()
+            + (self.words.capacity() + self.samples.capacity() + self.offsets.capacity() + self.sizes.capacity())
+                * size_of::<u64>()
             + (self.key_ends.capacity() + self.first_key_ends.capacity()) * size_of::<u32>()
     }
 
@@ -191,12 +222,23 @@ impl IndexBlock {
             None if user_key < self.shared_prefix.as_slice() => return 0,
             None => return self.len(),
         };
-        let low = self.words.partition_point(|&other| other < word);
+        let low = self.first_word_at_least(word);
         if self.words.get(low) != Some(&word) {
             return low;
         }
         let equal = self.words.get(low..).unwrap_or_default().partition_point(|&other| other == word);
         self.lower_bound_in(low, low + equal, target)
+    }
+
+    /// The first position whose word is not less than `word`.
+    #[inline]
+    fn first_word_at_least(&self, word: u64) -> usize {
+        let group = self.samples.partition_point(|&sample| sample < word).saturating_sub(1) * GROUP;
+        let words = self.words.get(group..(group + GROUP).min(self.words.len())).unwrap_or_default();
+        // The handle will lie in one of two cache lines: let them come while the words are looked at.
+        std::hint::black_box(self.offsets.get(group + GROUP / 4));
+        std::hint::black_box(self.offsets.get(group + 3 * GROUP / 4));
+        group + words.iter().filter(|&&other| other < word).count()
     }
 
     fn lower_bound_in(&self, mut low: usize, mut high: usize, target: &[u8]) -> usize {
@@ -227,7 +269,7 @@ mod tests {
 
         #[test]
         fn lower_bound_agrees_with_a_linear_search(
-            user_keys in prop::collection::btree_set(prop::collection::vec(prop::sample::select(vec![0u8, 1, 97, 255]), 0..14), 0..40),
+            user_keys in prop::collection::btree_set(prop::collection::vec(prop::sample::select(vec![0u8, 1, 97, 255]), 0..14), 0..120),
             targets in prop::collection::vec(prop::collection::vec(prop::sample::select(vec![0u8, 1, 97, 255]), 0..14), 20),
             prefix in prop::collection::vec(any::<u8>(), 0..4),
             key_is_user_key: bool,

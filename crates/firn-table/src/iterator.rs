@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use firn_error::{Error, Result};
 use firn_format::block::BlockCursor;
+use firn_format::comparator::ComparatorKind;
 use firn_format::index::BlockHandle;
 use firn_format::iterator::InternalIterator;
-use firn_format::key::FOOTER_SIZE;
+use firn_format::key::{FOOTER_SIZE, extract_user_key};
 
 use crate::block_ref::BlockRef;
 use crate::index_block::IndexBlock;
@@ -261,13 +262,27 @@ impl TableIterator {
     fn try_seek(&mut self, target: &[u8]) -> Result<()> {
         self.index.seek(&self.table, &self.options, target)?;
         if self.load_block()? {
-            if let Some(block) = &self.block {
-                let order = self.table.order();
-                self.cursor.seek(block.data_view(), |key| order.compare(key, target))?;
-            }
+            self.seek_in_block(target)?;
             self.skip_empty_forward()?;
         }
         Ok(())
+    }
+
+    /// Moves to the first entry of the block at or after `target`.
+    fn seek_in_block(&mut self, target: &[u8]) -> Result<bool> {
+        let Some(block) = &self.block else {
+            return Ok(false);
+        };
+        let order = self.table.order();
+        let view = block.data_view();
+        if order.comparator.kind() == ComparatorKind::Bytewise
+            && !view.layout.is_empty()
+            && let Some(data) = block.data()
+        {
+            let (restart, _) = data.restart_for(extract_user_key(target))?;
+            return self.cursor.seek_from_restart(view, restart, |key| order.compare(key, target));
+        }
+        self.cursor.seek(view, |key| order.compare(key, target))
     }
 
     fn try_seek_for_prev(&mut self, target: &[u8]) -> Result<()> {

@@ -11,6 +11,7 @@
 mod block_ref;
 pub mod builder;
 pub mod cache;
+mod data_block;
 mod index_block;
 mod iterator;
 mod key_order;
@@ -25,8 +26,9 @@ pub mod statistics;
 mod table_cache;
 mod table_file;
 
-pub use block_ref::{BlockCache, BlockRef, DataBlock, TableBlock};
+pub use block_ref::{BlockCache, BlockRef, TableBlock};
 pub use builder::{TableBuilder, TableBuilderOptions, TableFileSummary, TablePropertiesCollector};
+pub use data_block::DataBlock;
 pub use index_block::IndexBlock;
 pub use iterator::TableIterator;
 pub use readahead::ReadAheadOptions;

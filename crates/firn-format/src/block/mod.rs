@@ -47,8 +47,10 @@ pub struct BlockLayout {
     pub num_restarts: u32,
     /// Whether values stand apart from keys, in `entries_end..restarts_offset`.
     pub separated_values: bool,
-    /// Start and number of the buckets of the data-block hash index, where there is one.
-    pub hash_buckets: Option<(u32, u16)>,
+    /// Start of the buckets of the data-block hash index.
+    pub hash_offset: u32,
+    /// Number of the buckets; 0 when there is no hash index.
+    pub hash_buckets: u16,
     /// Whether the writer found the restart keys evenly spaced.
     pub uniform_keys: bool,
 }
@@ -93,7 +95,7 @@ impl BlockLayout {
             end = end.checked_sub(4).ok_or_else(bad_contents)?;
             values_start = Some(fixed32_at(payload, end).ok_or_else(bad_contents)?);
         }
-        let mut hash_buckets = None;
+        let (mut hash_offset, mut hash_buckets) = (0, 0);
         if word & HASH_INDEX_BIT != 0 {
             if end >= MAX_HASH_INDEXED_PAYLOAD {
                 return Err(bad_contents());
@@ -105,7 +107,7 @@ impl BlockLayout {
                 return Err(bad_contents());
             }
             end = end.checked_sub(usize::from(count)).ok_or_else(bad_contents)?;
-            hash_buckets = Some((end as u32, count));
+            (hash_offset, hash_buckets) = (end as u32, count);
         }
         let restarts_bytes = (num_restarts as usize).checked_mul(4).ok_or_else(bad_contents)?;
         let restarts_offset = end.checked_sub(restarts_bytes).ok_or_else(bad_contents)? as u32;
@@ -121,6 +123,7 @@ impl BlockLayout {
             restarts_offset,
             num_restarts,
             separated_values: values_start.is_some(),
+            hash_offset,
             hash_buckets,
             uniform_keys: word & UNIFORM_KEYS_BIT != 0,
         })
@@ -185,11 +188,11 @@ impl<'a> BlockView<'a> {
 
     /// The restart interval that the data-block hash index names for `user_key`.
     pub fn hash_lookup(&self, user_key: &[u8]) -> HashLookup {
-        let Some((start, count)) = self.layout.hash_buckets else {
+        if self.layout.hash_buckets == 0 {
             return HashLookup::Collision;
-        };
-        let bucket = crate::data_block_hash::hash(user_key) % u32::from(count);
-        match self.payload.get(start as usize + bucket as usize) {
+        }
+        let bucket = crate::data_block_hash::hash(user_key) % u32::from(self.layout.hash_buckets);
+        match self.payload.get(self.layout.hash_offset as usize + bucket as usize) {
             Some(&crate::data_block_hash::EMPTY) => HashLookup::Absent,
             Some(&restart) if u32::from(restart) < self.layout.num_restarts => HashLookup::Restart(restart.into()),
             _ => HashLookup::Collision,

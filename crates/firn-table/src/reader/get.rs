@@ -2,14 +2,18 @@
 
 use std::cmp::Ordering;
 
-use firn_error::Result;
+use firn_error::{Error, Result};
 use firn_format::block::{BlockCursor, HashLookup};
-use firn_format::index::BlockHandle;
-use firn_format::key::{ParsedInternalKey, extract_user_key, parse_internal_key};
+use firn_format::comparator::ComparatorKind;
+use firn_format::key::{
+    ParsedInternalKey, SequenceNumber, ValueType, extract_footer, extract_user_key, pack_footer, parse_internal_key,
+};
 
 use super::{TableReadOptions, TableReader};
 use crate::block_ref::BlockRef;
+use crate::data_block::Found;
 use crate::index_block::IndexBlock;
+use crate::pinning::value_in_block;
 use crate::sink::{GetControl, GetSink};
 
 /// What a lookup knows after one data block.
@@ -18,6 +22,15 @@ enum Outcome {
     Done,
     /// Entries of the key may follow in the next block.
     NextBlock,
+}
+
+/// Which entries of the user key are handed over.
+#[derive(Clone, Copy)]
+enum After {
+    /// Those at and after the lookup key.
+    Lookup,
+    /// Those older than the entry with this footer, which the sink has already.
+    Footer(u64),
 }
 
 impl TableReader {
@@ -68,9 +81,8 @@ impl TableReader {
                 return Ok(Outcome::Done);
             }
             let block = self.data_block(handle, options, None)?;
-            let outcome = self
-                .get_in_block(&block, handle, lookup, sink)
-                .map_err(|error| self.file().locate(error, handle.offset))?;
+            let outcome =
+                self.get_in_block(&block, lookup, sink).map_err(|error| self.file().locate(error, handle.offset))?;
             if let Outcome::Done = outcome {
                 return Ok(Outcome::Done);
             }
@@ -79,11 +91,38 @@ impl TableReader {
         Ok(Outcome::NextBlock)
     }
 
-    fn get_in_block<S: GetSink>(
+    fn get_in_block<S: GetSink>(&self, block: &BlockRef, lookup: &[u8], sink: &mut S) -> Result<Outcome> {
+        let bytewise = self.comparator().kind() == ComparatorKind::Bytewise && self.global_sequence().is_none();
+        let Some(data) = block.data().filter(|data| bytewise && data.view().layout.hash_buckets == 0) else {
+            return self.get_by_cursor(block, lookup, After::Lookup, sink);
+        };
+        let user_key = extract_user_key(lookup);
+        match data.find(user_key, extract_footer(lookup))? {
+            Found::OtherKey => Ok(Outcome::Done),
+            Found::EndOfBlock => Ok(Outcome::NextBlock),
+            Found::Undecided => self.get_by_cursor(block, lookup, After::Lookup, sink),
+            Found::Entry { footer, value } => {
+                let Some(value_type) = ValueType::from_u8(footer as u8).filter(|kind| kind.is_key_type()) else {
+                    return Err(Error::corruption(format!(
+                        "Corrupted Key: type {:#04x} is not a key type",
+                        footer as u8
+                    )));
+                };
+                let parsed = ParsedInternalKey { user_key, sequence: SequenceNumber(footer >> 8), value_type };
+                match sink.accept(parsed, value_in_block(block, value)) {
+                    GetControl::Stop => Ok(Outcome::Done),
+                    GetControl::Continue => self.get_by_cursor(block, lookup, After::Footer(footer), sink),
+                }
+            }
+        }
+    }
+
+    /// As [`get_in_block`](Self::get_in_block), for any order and any block.
+    fn get_by_cursor<S: GetSink>(
         &self,
         block: &BlockRef,
-        _handle: BlockHandle,
         lookup: &[u8],
+        after: After,
         sink: &mut S,
     ) -> Result<Outcome> {
         let view = block.data_view();
@@ -109,14 +148,17 @@ impl TableReader {
             return Ok(Outcome::NextBlock);
         }
         loop {
-            let parsed = parse_internal_key(cursor.key())?;
-            if self.comparator().compare_user(parsed.user_key, user_key) != Ordering::Equal {
+            let stored = parse_internal_key(cursor.key())?;
+            if self.comparator().compare_user(stored.user_key, user_key) != Ordering::Equal {
                 return Ok(Outcome::Done);
             }
-            let footer = order.footer(parsed.sequence.0 << 8 | parsed.value_type as u64);
-            let parsed = ParsedInternalKey { sequence: firn_format::key::SequenceNumber(footer >> 8), ..parsed };
-            let value = crate::pinning::value_in_block(block, cursor.value_range());
-            if sink.accept(parsed, value) == GetControl::Stop {
+            let footer = order.footer(pack_footer(stored.sequence, stored.value_type));
+            let is_new = match after {
+                After::Lookup => true,
+                After::Footer(handed_over) => footer < handed_over,
+            };
+            let parsed = ParsedInternalKey { sequence: SequenceNumber(footer >> 8), ..stored };
+            if is_new && sink.accept(parsed, value_in_block(block, cursor.value_range())) == GetControl::Stop {
                 return Ok(Outcome::Done);
             }
             if !cursor.next(view)? {

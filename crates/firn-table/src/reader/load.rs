@@ -5,8 +5,9 @@ use firn_format::index::{BlockHandle, IndexFormat};
 
 use super::filter::{FilterBlock, FilterKind};
 use super::{Hold, TableReadOptions, TableReader};
-use crate::block_ref::{BlockRef, DataBlock, TableBlock};
+use crate::block_ref::{BlockRef, TableBlock};
 use crate::cache::{CacheKey, CachePriority};
+use crate::data_block::DataBlock;
 use crate::index_block::IndexBlock;
 use crate::options::BlockBasedTableOptions;
 use crate::readahead::ReadAhead;
@@ -100,7 +101,7 @@ impl TableReader {
         self.block(handle, options, cached, CachePriority::High, || {
             let verify = Verify::from_option(options.verify_checksums);
             let payload = self.file.read_block(handle, kind, None, verify, None)?;
-            IndexBlock::decode(&payload, format, &self.order.comparator).map(TableBlock::Index)
+            IndexBlock::decode(&payload, format, &self.order.comparator).map(|index| TableBlock::Index(Box::new(index)))
         })
     }
 
@@ -128,7 +129,7 @@ impl TableReader {
         self.block(handle, options, cached, CachePriority::High, || {
             let verify = Verify::from_option(options.verify_checksums);
             let content = self.file.read_block(handle, BlockKind::Filter, None, verify, None)?;
-            Ok(TableBlock::Filter(FilterBlock::new(content)))
+            Ok(TableBlock::Filter(Box::new(FilterBlock::new(content))))
         })
     }
 
