@@ -8,8 +8,8 @@ use firn_format::option_set;
 use firn_format::options::{Kept, KeptOptions, Memory, UnsupportedObject};
 
 use super::enums::{CacheTier, InfoLogLevel, Temperature, WalRecoveryMode};
-use super::objects::{DbPath, EnvCodec, RateLimiterCodec, StatisticsCodec};
-use crate::stats::Statistics;
+use super::objects::{DbPath, EnvCodec, ListenersCodec, RateLimiterCodec, StatisticsCodec};
+use crate::stats::{EventListener, Statistics};
 
 option_set! {
     /// Options of the whole database. Defaults are those of RocksDB 11.9 before sanitization.
@@ -107,6 +107,8 @@ option_set! {
         is_fd_close_on_exec: bool = true;
         /// Info log files kept; must be > 0.
         keep_log_file_num: usize = 1000;
+        /// Who is told what happens; called in this order.
+        listeners: Vec<Arc<dyn EventListener>> = Vec::new(), with ListenersCodec => never;
         /// Roll the info log after this many seconds (0 = never by time).
         log_file_time_to_roll: usize = 0;
         /// Readahead for MANIFEST and WAL at open.

@@ -33,8 +33,9 @@ pub use firn_env::IoPriority;
 pub use firn_format::options::{ConfigOptions, Dialect, OptionSet, SanityLevel};
 pub use firn_table::options::{BlockBasedTableOptions, FilterPolicy, TableFactory};
 pub use objects::{
-    ComparatorCodec, DbPath, EnvCodec, HashLinkListOptions, HashSkipListOptions, MemTableFactory, MemTableFactoryCodec,
-    MergeOperatorCodec, RateLimiterCodec, SliceTransformCodec, StatisticsCodec, builtin_comparator,
+    ComparatorCodec, DbPath, EnvCodec, HashLinkListOptions, HashSkipListOptions, ListenersCodec, MemTableFactory,
+    MemTableFactoryCodec, MergeOperatorCodec, RateLimiterCodec, SliceTransformCodec, StatisticsCodec,
+    builtin_comparator,
 };
 pub use operation::{
     CompactRangeOptions, CompactionOptions, FlushOptions, IngestExternalFileOptions, ReadOptions,

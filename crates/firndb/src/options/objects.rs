@@ -6,12 +6,12 @@ use std::sync::Arc;
 use firn_env::{Env, GenericRateLimiter, RateLimiter, RateLimiterOptions};
 use firn_format::comparator::{BytewiseComparator, Comparator, ReverseBytewiseComparator};
 use firn_format::options::{ConfigOptions, Dialect, ObjectText, OptionCodec, OptionSet, OptionValue, ValueKind};
-use firn_format::options_text::{escape, unescape};
+use firn_format::options_text::{escape, join_list, unescape};
 use firn_format::slice_transform::{self, SliceTransform};
 use firn_format::{Error, Result, option_set};
 
 use crate::merge::{self, MergeOperator};
-use crate::stats::Statistics;
+use crate::stats::{EventListener, Statistics};
 
 /// A directory of tables and how many bytes it shall hold before the next one is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -359,5 +359,24 @@ impl OptionCodec<Option<Arc<Statistics>>> for StatisticsCodec {
 
     fn print(_value: &Option<Arc<Statistics>>, _dialect: Dialect) -> Option<String> {
         None
+    }
+}
+
+/// Writes the names of listeners; none can be made from a name.
+#[derive(Clone, Copy, Debug)]
+pub struct ListenersCodec;
+
+impl OptionCodec<Vec<Arc<dyn EventListener>>> for ListenersCodec {
+    const KIND: ValueKind = ValueKind::List;
+
+    fn parse(_slot: &mut Vec<Arc<dyn EventListener>>, _name: &str, text: &str, _config: &ConfigOptions) -> Result<()> {
+        if text.trim().is_empty() {
+            return Ok(());
+        }
+        Err(Error::not_supported(format!("Could not load EventListener: {text}")))
+    }
+
+    fn print(value: &Vec<Arc<dyn EventListener>>, _dialect: Dialect) -> Option<String> {
+        Some(join_list(value.iter().map(|listener| listener.name().to_owned()).filter(|name| !name.is_empty())))
     }
 }

@@ -1,0 +1,380 @@
+//! Events: what a database tells its listeners.
+//!
+//! The rooms that do the work fill in an info structure and call every listener, on their own thread and without the database
+//! mutex. Listeners must return soon and must not panic.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use firn_format::compression::CompressionType;
+use firn_format::properties::TableProperties;
+use firn_format::{Error, option_enum};
+
+use crate::compaction::picker::CompactionReason;
+
+option_enum! {
+    /// Why a memtable is flushed.
+    pub enum FlushReason {
+        /// None of the others.
+        #[default]
+        Others = 0 => "Other Reasons",
+        /// Someone wants the list of live files.
+        GetLiveFiles = 1 => "Get Live Files",
+        /// The database closes.
+        ShutDown = 2 => "Shut down",
+        /// External files overlap the memtable.
+        ExternalFileIngestion = 3 => "External File Ingestion",
+        /// A manual compaction needs what is in memory.
+        ManualCompaction = 4 => "Manual Compaction",
+        /// The memtables together are too large.
+        WriteBufferManager = 5 => "Write Buffer Manager",
+        /// The memtable is full.
+        WriteBufferFull = 6 => "Write Buffer Full",
+        /// A test.
+        Test = 7 => "Test",
+        /// Files are deleted by range.
+        DeleteFiles = 8 => "Delete Files",
+        /// An automatic compaction needs what is in memory.
+        AutoCompaction = 9 => "Auto Compaction",
+        /// A caller asked for it.
+        ManualFlush = 10 => "Manual Flush",
+        /// The database recovers from a background error.
+        ErrorRecovery = 11 => "Error Recovery",
+        /// The same, tried again.
+        ErrorRecoveryRetryFlush = 12 => "Error Recovery Retry Flush",
+        /// The WALs together are too large.
+        WalFull = 13 => "WAL Full",
+        /// What came in during a recovery from an error.
+        CatchUpAfterErrorRecovery = 14 => "Catch Up After Error Recovery",
+        /// The memtable holds too many range tombstones.
+        MemtableMaxRangeDeletions = 15 => "Memtable Max Range Deletions",
+    }
+}
+
+option_enum! {
+    /// Why a table is created.
+    pub enum TableFileCreationReason {
+        /// A flush.
+        Flush = 0 => "kFlush",
+        /// A compaction.
+        Compaction = 1 => "kCompaction",
+        /// A flush at recovery.
+        Recovery = 2 => "kRecovery",
+        /// Something else.
+        #[default]
+        Misc = 3 => "kMisc",
+    }
+}
+
+option_enum! {
+    /// What a background error came from.
+    pub enum BackgroundErrorReason {
+        /// A flush.
+        #[default]
+        Flush = 0 => "kFlush",
+        /// A compaction.
+        Compaction = 1 => "kCompaction",
+        /// A callback of a write.
+        WriteCallback = 2 => "kWriteCallback",
+        /// An insert into a memtable.
+        MemTable = 3 => "kMemTable",
+        /// Writing the MANIFEST.
+        ManifestWrite = 4 => "kManifestWrite",
+        /// A flush of a database without WAL.
+        FlushNoWal = 5 => "kFlushNoWAL",
+        /// Writing the MANIFEST of a database without WAL.
+        ManifestWriteNoWal = 6 => "kManifestWriteNoWAL",
+        /// Opening a table in the background.
+        AsyncFileOpen = 7 => "kAsyncFileOpen",
+    }
+}
+
+option_enum! {
+    /// How writes go.
+    pub enum WriteStallCondition {
+        /// Slowed down.
+        Delayed = 0 => "kDelayed",
+        /// Stopped.
+        Stopped = 1 => "kStopped",
+        /// Unhindered.
+        #[default]
+        Normal = 2 => "kNormal",
+    }
+}
+
+/// A flush that begins or has ended. When it begins the file is not known yet.
+#[derive(Clone, Debug, Default)]
+pub struct FlushJobInfo {
+    /// Number of the column family.
+    pub column_family_id: u32,
+    /// Name of the column family.
+    pub column_family: String,
+    /// The table.
+    pub file_path: PathBuf,
+    /// Its number; 0 when it is not known.
+    pub file_number: u64,
+    /// The job's number.
+    pub job: u64,
+    /// Whether writes are slowed down.
+    pub triggered_writes_slowdown: bool,
+    /// Whether writes are stopped.
+    pub triggered_writes_stop: bool,
+    /// The least sequence number in the table.
+    pub smallest_sequence: u64,
+    /// The greatest sequence number in the table.
+    pub largest_sequence: u64,
+    /// The table's properties.
+    pub table_properties: Option<Arc<TableProperties>>,
+    /// Why the memtable is flushed.
+    pub reason: FlushReason,
+}
+
+/// A memtable that takes no more writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemTableInfo {
+    /// Name of the column family.
+    pub column_family: String,
+    /// The sequence number of its first entry; 0 when it is empty.
+    pub first_sequence: u64,
+    /// The least sequence number that it could hold.
+    pub earliest_sequence: u64,
+    /// Entries.
+    pub num_entries: u64,
+    /// Tombstones among them.
+    pub num_deletes: u64,
+}
+
+/// What a compaction did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompactionJobStats {
+    /// Wall time in microseconds.
+    pub elapsed_micros: u64,
+    /// Processor time in microseconds.
+    pub cpu_micros: u64,
+    /// Entries read.
+    pub num_input_records: u64,
+    /// Files read.
+    pub num_input_files: u64,
+    /// Files read from the output level.
+    pub num_input_files_at_output_level: u64,
+    /// Entries written.
+    pub num_output_records: u64,
+    /// Tables written.
+    pub num_output_files: u64,
+    /// Whether a caller asked for it.
+    pub is_manual_compaction: bool,
+    /// Bytes read.
+    pub total_input_bytes: u64,
+    /// Bytes written.
+    pub total_output_bytes: u64,
+    /// Entries replaced by newer ones.
+    pub num_records_replaced: u64,
+    /// Bytes of the keys read.
+    pub total_input_raw_key_bytes: u64,
+    /// Bytes of the values read.
+    pub total_input_raw_value_bytes: u64,
+    /// Tombstones read.
+    pub num_input_deletion_records: u64,
+    /// Tombstones that were not needed any more.
+    pub num_expired_deletion_records: u64,
+    /// Single deletes that met no value.
+    pub num_single_del_fallthru: u64,
+    /// Single deletes that met something else than a value.
+    pub num_single_del_mismatch: u64,
+}
+
+/// A table of a compaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompactionFileInfo {
+    /// Its level.
+    pub level: i32,
+    /// Its number.
+    pub file_number: u64,
+}
+
+/// A compaction that begins or has ended.
+#[derive(Clone, Debug, Default)]
+pub struct CompactionJobInfo {
+    /// Number of the column family.
+    pub column_family_id: u32,
+    /// Name of the column family.
+    pub column_family: String,
+    /// Why it failed; none when it did not.
+    pub error: Option<Error>,
+    /// The job's number.
+    pub job: u64,
+    /// Files on level 0.
+    pub num_l0_files: usize,
+    /// The level compacted from.
+    pub base_input_level: i32,
+    /// The level compacted into.
+    pub output_level: i32,
+    /// The tables read.
+    pub input_files: Vec<CompactionFileInfo>,
+    /// The tables written.
+    pub output_files: Vec<CompactionFileInfo>,
+    /// Why it runs.
+    pub reason: CompactionReason,
+    /// Compression of the outputs.
+    pub compression: CompressionType,
+    /// What it did.
+    pub stats: CompactionJobStats,
+}
+
+/// A part of a compaction that begins or has ended.
+#[derive(Clone, Debug, Default)]
+pub struct SubcompactionJobInfo {
+    /// The compaction.
+    pub compaction: CompactionJobInfo,
+    /// The part's number, from 0.
+    pub subcompaction_job: u32,
+}
+
+/// A table that is about to be created or was created.
+#[derive(Clone, Debug, Default)]
+pub struct TableFileCreationInfo {
+    /// The directory of the database.
+    pub db_path: PathBuf,
+    /// Name of the column family.
+    pub column_family: String,
+    /// The table.
+    pub file_path: PathBuf,
+    /// The job's number.
+    pub job: u64,
+    /// Why it is created.
+    pub reason: TableFileCreationReason,
+    /// Its bytes; 0 before it is there.
+    pub file_size: u64,
+    /// Its properties.
+    pub table_properties: Option<Arc<TableProperties>>,
+    /// Why it failed; none when it did not.
+    pub error: Option<Error>,
+}
+
+/// A table that was deleted.
+#[derive(Clone, Debug, Default)]
+pub struct TableFileDeletionInfo {
+    /// The directory of the database.
+    pub db_path: PathBuf,
+    /// The table.
+    pub file_path: PathBuf,
+    /// The job's number.
+    pub job: u64,
+    /// Why it failed; none when it did not.
+    pub error: Option<Error>,
+}
+
+/// An external file that was added.
+#[derive(Clone, Debug, Default)]
+pub struct ExternalFileIngestionInfo {
+    /// Name of the column family.
+    pub column_family: String,
+    /// Where it was.
+    pub external_file_path: PathBuf,
+    /// Where it is.
+    pub internal_file_path: PathBuf,
+    /// The sequence number of all its entries.
+    pub global_sequence: u64,
+    /// Its properties.
+    pub table_properties: Option<Arc<TableProperties>>,
+}
+
+/// A change of how writes go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WriteStallInfo {
+    /// Name of the column family.
+    pub column_family: String,
+    /// How they go now.
+    pub current: WriteStallCondition,
+    /// How they went before.
+    pub previous: WriteStallCondition,
+}
+
+/// Something that wants to know what a database does. Every method does nothing unless it is implemented.
+///
+/// Methods are called on the thread that does the work, without locks; they must return soon and must not panic.
+pub trait EventListener: Send + Sync {
+    /// The name under which OPTIONS files list the listener; those without are not listed.
+    fn name(&self) -> &str {
+        ""
+    }
+
+    /// A flush begins.
+    fn on_flush_begin(&self, info: &FlushJobInfo) {
+        let _ = info;
+    }
+
+    /// A flush has ended well.
+    fn on_flush_completed(&self, info: &FlushJobInfo) {
+        let _ = info;
+    }
+
+    /// A memtable takes no more writes.
+    fn on_memtable_sealed(&self, info: &MemTableInfo) {
+        let _ = info;
+    }
+
+    /// A compaction begins.
+    fn on_compaction_begin(&self, info: &CompactionJobInfo) {
+        let _ = info;
+    }
+
+    /// A compaction has ended, well or not.
+    fn on_compaction_completed(&self, info: &CompactionJobInfo) {
+        let _ = info;
+    }
+
+    /// A part of a compaction begins.
+    fn on_subcompaction_begin(&self, info: &SubcompactionJobInfo) {
+        let _ = info;
+    }
+
+    /// A part of a compaction has ended, well or not.
+    fn on_subcompaction_completed(&self, info: &SubcompactionJobInfo) {
+        let _ = info;
+    }
+
+    /// A table is about to be created.
+    fn on_table_file_creation_started(&self, info: &TableFileCreationInfo) {
+        let _ = info;
+    }
+
+    /// A table was created, or failed to be.
+    fn on_table_file_created(&self, info: &TableFileCreationInfo) {
+        let _ = info;
+    }
+
+    /// A table was deleted, or failed to be.
+    fn on_table_file_deleted(&self, info: &TableFileDeletionInfo) {
+        let _ = info;
+    }
+
+    /// An external file was added.
+    fn on_external_file_ingested(&self, info: &ExternalFileIngestionInfo) {
+        let _ = info;
+    }
+
+    /// Something in the background failed. The listener may replace the error, or take it away.
+    fn on_background_error(&self, reason: BackgroundErrorReason, error: &mut Option<Error>) {
+        let _ = (reason, error);
+    }
+
+    /// The database tries to recover from an error. The answer `false` forbids it.
+    fn on_error_recovery_begin(&self, reason: BackgroundErrorReason, error: &Error) -> bool {
+        let _ = (reason, error);
+        true
+    }
+
+    /// A recovery from `old` has ended; `new` is what is left.
+    fn on_error_recovery_end(&self, old: &Error, new: Option<&Error>) {
+        let _ = (old, new);
+    }
+
+    /// Writes to a column family go differently from now on.
+    fn on_stall_conditions_changed(&self, info: &WriteStallInfo) {
+        let _ = info;
+    }
+
+    /// The database closes.
+    fn on_db_shutdown_begin(&self) {}
+}
