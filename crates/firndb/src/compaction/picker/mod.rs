@@ -18,6 +18,9 @@ pub mod score;
 mod settings;
 mod universal;
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::sync::Arc;
 
