@@ -63,12 +63,20 @@ struct Block {
 
 struct Growth {
     chunks: Vec<Chunk>,
-    /// Boxed, since `current` points into it; grows only.
-    #[expect(clippy::vec_box, reason = "blocks must not move when the vector grows")]
-    blocks: Vec<Box<Block>>,
+    /// Boxes by their addresses, since `current` points to one of them while the vector grows; freed with the arena.
+    blocks: Vec<*mut Block>,
     /// What of the last chunk has not become a block yet.
     free_start: *mut u8,
     free_bytes: usize,
+}
+
+impl Drop for Growth {
+    fn drop(&mut self) {
+        for &block in &self.blocks {
+            // SAFETY: made by `Box::into_raw`, freed once; nobody refers to it when the arena is dropped.
+            drop(unsafe { Box::from_raw(block) });
+        }
+    }
 }
 
 /// See the module documentation.
@@ -90,10 +98,10 @@ impl Arena {
     pub(crate) fn new(block_bytes: usize, huge_pages: bool) -> Self {
         let block_bytes = block_bytes.clamp(4096, 2 << 30).next_multiple_of(16);
         let chunk = Chunk::new(INLINE_BYTES, false);
-        let mut first = Box::new(Block { start: chunk.start, len: INLINE_BYTES, used: AtomicUsize::new(0) });
-        let current: *mut Block = &mut *first;
+        let first = Block { start: chunk.start, len: INLINE_BYTES, used: AtomicUsize::new(0) };
+        let first = Box::into_raw(Box::new(first));
         Self {
-            current: AtomicPtr::new(current),
+            current: AtomicPtr::new(first),
             allocated: AtomicUsize::new(INLINE_BYTES),
             block_bytes,
             huge_pages,
@@ -142,11 +150,11 @@ impl Arena {
                 return align_up(unsafe { block.start.add(at) }, align);
             }
             let start = self.take_block_memory(&mut growth);
-            let mut next = Box::new(Block { start, len: self.block_bytes, used: AtomicUsize::new(0) });
-            let pointer: *mut Block = &mut *next;
+            let next = Block { start, len: self.block_bytes, used: AtomicUsize::new(0) };
+            let next = Box::into_raw(Box::new(next));
             growth.blocks.push(next);
             self.allocated.fetch_add(self.block_bytes, Ordering::Relaxed);
-            self.current.store(pointer, Ordering::Release);
+            self.current.store(next, Ordering::Release);
         }
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_format::comparator::InternalKeyComparator;
+use firn_format::comparator::{BytewiseComparator, Comparator, InternalKeyComparator, ReverseBytewiseComparator};
 use firn_format::key::{InternalKey, SequenceNumber, ValueType};
 use proptest::prelude::*;
 
@@ -59,10 +59,23 @@ fn movement() -> impl Strategy<Value = Move> {
     ]
 }
 
-/// The database as of each sequence number, and the memtables, newest first.
+/// The database as of each sequence number, by positions among the sorted keys, and the memtables, newest first.
 struct World {
-    states: Vec<BTreeMap<Vec<u8>, Vec<u8>>>,
+    order: InternalKeyComparator,
+    keys: Vec<Vec<u8>>,
+    states: Vec<BTreeMap<u8, Vec<u8>>>,
     sources: Vec<Arc<MemTable>>,
+}
+
+/// Orders like the bytewise comparator, but claims to be unknown, so that no short cut for built-in orders is taken.
+struct Unknown;
+impl Comparator for Unknown {
+    fn name(&self) -> &str {
+        "test.Unknown"
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+        a.cmp(b)
+    }
 }
 
 fn key_of(number: u8) -> Vec<u8> {
@@ -70,70 +83,63 @@ fn key_of(number: u8) -> Vec<u8> {
     format!("{}key{number:02}", if number.is_multiple_of(3) { "long-stem-" } else { "" }).into_bytes()
 }
 
-fn sorted_keys() -> Vec<Vec<u8>> {
+fn build(writes: &[Write], comparator: usize) -> World {
+    let comparators: [Arc<dyn Comparator>; 3] =
+        [Arc::new(BytewiseComparator), Arc::new(ReverseBytewiseComparator), Arc::new(Unknown)];
+    let order = InternalKeyComparator::new(Arc::clone(&comparators[comparator]));
     let mut keys: Vec<_> = (0..=KEYS).map(key_of).collect();
-    keys.sort();
-    keys
-}
-
-fn build(writes: &[Write]) -> World {
-    let keys = sorted_keys();
-    let key = |number: u8| keys[number as usize].clone();
+    keys.sort_by(|a, b| order.compare_user(a, b));
     let memtable = |id| {
         let config = MemTableConfig::new(1 << 20);
-        Arc::new(MemTable::new(InternalKeyComparator::default(), &config, SequenceNumber::ZERO, id))
+        Arc::new(MemTable::new(order.clone(), &config, SequenceNumber::ZERO, id))
     };
-    let mut world = World { states: vec![BTreeMap::new()], sources: vec![memtable(0)] };
+    let mut states = vec![BTreeMap::new()];
+    let mut sources = vec![memtable(0)];
     for write in writes {
-        let sequence = SequenceNumber(world.states.len() as u64);
-        let mut state = world.states.last().unwrap().clone();
-        let add = |value_type, key: &[u8], value: &[u8]| {
-            world.sources[0].add(sequence, value_type, key, value).unwrap();
+        let sequence = SequenceNumber(states.len() as u64);
+        let mut state: BTreeMap<u8, Vec<u8>> = states.last().unwrap().clone();
+        let add = |value_type, key: u8, value: &[u8]| {
+            sources[0].add(sequence, value_type, &keys[key as usize], value).unwrap();
         };
-        match write {
+        match *write {
             Write::Put(k, v) => {
-                add(ValueType::Value, &key(*k), &[*v]);
-                state.insert(key(*k), vec![*v]);
+                add(ValueType::Value, k, &[v]);
+                state.insert(k, vec![v]);
             }
             Write::Delete(k) => {
-                add(ValueType::Deletion, &key(*k), b"");
-                state.remove(&key(*k));
+                add(ValueType::Deletion, k, b"");
+                state.remove(&k);
             }
             Write::SingleDelete(k) => {
-                add(ValueType::SingleDeletion, &key(*k), b"");
-                state.remove(&key(*k));
+                add(ValueType::SingleDeletion, k, b"");
+                state.remove(&k);
             }
             Write::Merge(k, v) => {
-                add(ValueType::Merge, &key(*k), &[*v]);
-                match state.get_mut(&key(*k)) {
-                    Some(value) => value.extend_from_slice(&[b',', *v]),
+                add(ValueType::Merge, k, &[v]);
+                match state.get_mut(&k) {
+                    Some(value) => value.extend_from_slice(&[b',', v]),
                     None => {
-                        state.insert(key(*k), vec![*v]);
+                        state.insert(k, vec![v]);
                     }
                 }
             }
             Write::DeleteRange(a, b) => {
-                add(ValueType::RangeDeletion, &key(*a), &key(*b));
-                state.retain(|k, _| *k < key(*a) || *k >= key(*b));
+                add(ValueType::RangeDeletion, a, &keys[b as usize]);
+                state.retain(|k, _| *k < a || *k >= b);
             }
             Write::Switch => {
-                let id = world.sources.len() as u64;
-                world.sources.insert(0, memtable(id));
+                sources.insert(0, memtable(sources.len() as u64));
                 continue;
             }
         }
-        world.states.push(state);
+        states.push(state);
     }
-    world
+    World { order, keys, states, sources }
 }
 
 fn merged(world: &World, snapshot: SequenceNumber) -> MergingIterator<MemTableIterator> {
     let child = |table: &Arc<MemTable>| (table.iter(), TombstoneSource::of_memtable(table.range_tombstones()));
-    MergingIterator::with_tombstones(
-        InternalKeyComparator::default(),
-        world.sources.iter().map(child).collect(),
-        snapshot,
-    )
+    MergingIterator::with_tombstones(world.order.clone(), world.sources.iter().map(child).collect(), snapshot)
 }
 
 fn lookup(world: &World, key: &[u8], snapshot: SequenceNumber) -> Option<Vec<u8>> {
@@ -157,27 +163,27 @@ proptest! {
         at in any::<prop::sample::Index>(),
         bounds in (prop::option::of(0..=KEYS), prop::option::of(0..=KEYS)),
         max_sequential_skip in 0u64..4,
+        comparator in 0usize..3,
     ) {
-        let keys = sorted_keys();
-        let world = build(&writes);
+        let world = build(&writes, comparator);
+        let keys = &world.keys;
         let at = at.index(world.states.len());
         let snapshot = SequenceNumber(at as u64);
-        let lower = bounds.0.map(|b| keys[b as usize].clone());
-        let upper = bounds.1.map(|b| keys[b as usize].clone());
         let all = &world.states[at];
-        for key in &keys {
-            prop_assert_eq!(lookup(&world, key, snapshot), all.get(key).cloned());
+        for (number, key) in (0..).zip(keys) {
+            prop_assert_eq!(lookup(&world, key, snapshot), all.get(&number).cloned());
         }
-        let shown: Vec<(&Vec<u8>, &Vec<u8>)> = all
+        let shown: Vec<(u8, &Vec<u8>)> = all
             .iter()
-            .filter(|(k, _)| lower.as_ref().is_none_or(|l| *k >= l) && upper.as_ref().is_none_or(|u| *k < u))
+            .filter(|(k, _)| bounds.0.is_none_or(|l| **k >= l) && bounds.1.is_none_or(|u| **k < u))
+            .map(|(k, v)| (*k, v))
             .collect();
         let config = DbIteratorConfig {
             merge_operator: Some(Arc::new(StringAppendOperator::default())),
-            lower_bound: lower,
-            upper_bound: upper,
+            lower_bound: bounds.0.map(|b| keys[b as usize].clone()),
+            upper_bound: bounds.1.map(|b| keys[b as usize].clone()),
             max_sequential_skip,
-            ..DbIteratorConfig::new(InternalKeyComparator::default(), snapshot)
+            ..DbIteratorConfig::new(world.order.clone(), snapshot)
         };
         let mut cursor = DbIterator::new(merged(&world, snapshot), config);
         let mut position: Option<usize> = None;
@@ -185,11 +191,11 @@ proptest! {
             match step {
                 Move::Seek(k) => {
                     cursor.seek(&keys[k as usize]);
-                    position = Some(shown.partition_point(|(key, _)| **key < keys[k as usize]));
+                    position = Some(shown.partition_point(|e| e.0 < k));
                 }
                 Move::SeekForPrev(k) => {
                     cursor.seek_for_prev(&keys[k as usize]);
-                    position = shown.partition_point(|(key, _)| **key <= keys[k as usize]).checked_sub(1);
+                    position = shown.partition_point(|e| e.0 <= k).checked_sub(1);
                 }
                 Move::First => {
                     cursor.seek_to_first();
@@ -210,9 +216,9 @@ proptest! {
                 Move::Next | Move::Prev => continue,
             }
             cursor.status().unwrap();
-            let expected = position.and_then(|p| shown.get(p)).copied();
-            let found = cursor.valid().then(|| (cursor.key().to_vec(), cursor.value().to_vec()));
-            prop_assert_eq!(found.as_ref().map(|(k, v)| (k, v)), expected, "after {:?}", step);
+            let expected = position.and_then(|p| shown.get(p)).map(|e| (&keys[e.0 as usize][..], &e.1[..]));
+            let found = cursor.valid().then(|| (cursor.key(), cursor.value()));
+            prop_assert_eq!(found, expected, "after {:?}", step);
             if found.is_none() {
                 position = None;
             }
