@@ -6,6 +6,7 @@
 
 pub mod db_bench;
 pub mod flags;
+pub mod ldb;
 pub mod sst_dump;
 pub mod text;
 

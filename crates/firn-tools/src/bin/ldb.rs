@@ -1,0 +1,6 @@
+//! The `ldb` command; everything is in [`firn_tools::ldb`].
+
+fn main() {
+    let arguments: Vec<String> = std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
+    std::process::exit(firn_tools::ldb::main(&arguments));
+}

@@ -1,0 +1,97 @@
+//! Commands that read a database's files without opening it.
+
+use std::path::{Path, PathBuf};
+
+use super::{Context, Outcome, Stop, manifest, wal};
+
+/// The MANIFEST that `--path` names, or the one in the database's directory.
+fn manifest_path(context: &Context<'_>) -> Result<PathBuf, Stop> {
+    match context.arguments.option("path") {
+        Some(path) if !path.is_empty() => Ok(PathBuf::from(path)),
+        _ => {
+            let directory = context.db_path()?;
+            manifest::find(&context.env, &directory).map_err(Stop::Failed)
+        }
+    }
+}
+
+/// `manifest_dump`
+pub fn manifest_dump(context: &mut Context<'_>) -> Outcome {
+    let path = manifest_path(context)?;
+    dump_manifest_file(context, &path)
+}
+
+pub(super) fn dump_manifest_file(context: &mut Context<'_>, path: &Path) -> Outcome {
+    if context.arguments.flags.contains("json") {
+        return Err(Stop::Failed("Not implemented: --json".to_owned()));
+    }
+    let verbose = context.arguments.flags.contains("verbose");
+    let hex = context.arguments.hex().keys;
+    manifest::dump(&context.env, path, verbose, hex, context.out)?
+        .map_err(|error| Stop::Failed(format!("Error in processing file {} {error}", path.display())))
+}
+
+/// `file_checksum_dump`
+pub fn file_checksum_dump(context: &mut Context<'_>) -> Outcome {
+    let path = match context.arguments.option("path") {
+        Some(path) if !path.is_empty() => PathBuf::from(path),
+        _ => manifest::current(&context.env, &context.db_path()?)?,
+    };
+    let state = manifest::read(&context.env, &path, &mut |_| {})?;
+    Ok(manifest::checksum_lines(&state, context.out)?)
+}
+
+/// `list_column_families`: an error is told, but the exit status stays 0.
+pub fn list_column_families(context: &mut Context<'_>) -> Outcome {
+    let directory = context.db_path()?;
+    let state =
+        manifest::current(&context.env, &directory).and_then(|path| manifest::read(&context.env, &path, &mut |_| {}));
+    match state {
+        Ok(state) => {
+            let names: Vec<&str> = state.families.values().map(|family| family.name.as_str()).collect();
+            writeln!(context.out, "Column families in {}: \n{{{}}}", directory.display(), names.join(", "))?;
+        }
+        Err(error) => {
+            writeln!(context.err, "Error in processing db {} {error}", directory.display())?;
+        }
+    }
+    Ok(())
+}
+
+/// `dump_wal`
+pub fn dump_wal(context: &mut Context<'_>) -> Outcome {
+    let Some(path) = context.arguments.option("walfile").map(PathBuf::from) else {
+        return Err(Stop::Failed("Argument walfile must be specified.".to_owned()));
+    };
+    dump_wal_path(context, &path)
+}
+
+pub(super) fn dump_wal_path(context: &mut Context<'_>, path: &Path) -> Outcome {
+    let flags = &context.arguments.flags;
+    let options = wal::WalDumpOptions {
+        header: flags.contains("header"),
+        print_value: flags.contains("print_value"),
+        only_gaps: flags.contains("only_print_seqno_gaps"),
+    };
+    // The families are known when the database is named, too.
+    let known = match context.arguments.option("db") {
+        Some(directory) if !directory.is_empty() => {
+            let manifest = manifest::current(&context.env, Path::new(directory))?;
+            let state = manifest::read(&context.env, &manifest, &mut |_| {})?;
+            Some(state.families.keys().copied().collect())
+        }
+        _ => None,
+    };
+    let open_failure = |error: firn_error::Error| Stop::Failed(format!("Failed to open WAL file {error}"));
+    let files = wal::files(&context.env, path).map_err(open_failure)?;
+    let many = files.len() != 1 || files.first().is_some_and(|file| file != path);
+    for file in files {
+        if many {
+            writeln!(context.out, "Checking wal file: {}", file.display())?;
+        }
+        wal::dump(&context.env, &file, options, known.as_ref(), context.out)?.map_err(|error| {
+            if error.is_path_not_found() { open_failure(error) } else { Stop::Failed(error.to_string()) }
+        })?;
+    }
+    Ok(())
+}
