@@ -58,6 +58,11 @@ impl ColumnFamilyData {
         self.dropped.load(Ordering::Acquire)
     }
 
+    /// Raised when it is dropped.
+    pub(crate) fn dropped_flag(&self) -> &AtomicBool {
+        &self.dropped
+    }
+
     /// Marks it dropped.
     pub(crate) fn set_dropped(&self) {
         self.dropped.store(true, Ordering::Release);

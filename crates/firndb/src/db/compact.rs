@@ -1,15 +1,459 @@
-//! Compactions as the database runs them.
+//! Compactions as the database runs them: automatic ones from the queue, manual ones for callers.
+//!
+//! The pickers decide, the compaction room merges; this room stands between them and the database: it marks inputs busy,
+//! gives the mutex up while files are read and written, logs the edit and installs the result. Always true here: inputs are
+//! busy from the pick to the end of the plan, whatever comes of it; outputs are protected from the cleaner until their edit
+//! is logged or given up.
 
 use std::sync::Arc;
-use firn_env::sync::MutexGuard;
-use firn_error::Result;
+use std::sync::atomic::AtomicBool;
+
+use firn_env::sync::atomic::Ordering;
+use firn_env::sync::{Mutex, MutexGuard};
+use firn_env::{log_event, log_info};
+use firn_error::{Error, ErrorKind, Result, SubCode};
+use firn_format::key::{FileNumber, SequenceNumber};
+use firn_format::version_edit::{NewFile, VersionEdit};
+
 use super::column_family::ColumnFamilyData;
+use super::error_handler::BackgroundErrorReason;
+use super::flush::{FlushReason, OutputPlace};
 use super::{DbInner, DbState};
-use crate::options::CompactRangeOptions;
+use crate::compaction::job::{self, CompactionContext, CompactionResult};
+use crate::compaction::picker::{
+    self, CompactionPlan, CompactionWork, ManualCompaction, ManualStep, RangeEnd, files_to_delete_in_range,
+    manual_levels, next_manual_level, pick_manual, refit_target,
+};
+use crate::compaction::stop::StopSignals;
+use crate::options::{BottommostLevelCompaction, CompactRangeOptions, CompactionStyle, FlushOptions};
+use crate::version::{FileMetaData, ManifestChange, TableSource, VersionSet};
+
+/// What came of a plan.
+struct Finished {
+    outputs: Vec<NewFile>,
+    result: CompactionResult,
+}
 
 impl DbInner {
-    pub(crate) fn run_automatic_compaction(&self, _state: &mut MutexGuard<'_, DbState>, _id: u32) -> Result<()> { Ok(()) }
-    pub(crate) fn mark_bottommost_files(&self, _state: &mut DbState, _id: u32) {}
-    pub(crate) fn compact_range(&self, _o: &CompactRangeOptions, _d: &Arc<ColumnFamilyData>, _b: Option<&[u8]>, _e: Option<&[u8]>) -> Result<()> { Ok(()) }
-    pub(crate) fn delete_files_in_range(&self, _d: &Arc<ColumnFamilyData>, _b: Option<&[u8]>, _e: Option<&[u8]>) -> Result<()> { Ok(()) }
+    /// Picks and runs one compaction of a family whose turn it is.
+    ///
+    /// # Errors
+    /// What stopped it; it is the background error then, if it is bad enough.
+    pub(crate) fn run_automatic_compaction(&self, state: &mut MutexGuard<'_, DbState>, id: u32) -> Result<()> {
+        let disabled = state.families.get(&id).is_none_or(|family| family.data.options().disable_auto_compactions);
+        if disabled {
+            return Ok(());
+        }
+        let Some(plan) = self.with_picker_input(state, id, picker::pick).flatten() else { return Ok(()) };
+        self.carry_out(state, plan, None)
+    }
+
+    /// Looks for files of the bottommost level that a snapshot kept from being compacted until now.
+    pub(crate) fn mark_bottommost_files(&self, state: &mut DbState, id: u32) {
+        self.queue_compaction_if_needed(state, id);
+        self.maybe_schedule(state);
+    }
+
+    /// Runs a plan and installs its result. `cancelled` ends it early.
+    fn carry_out(
+        &self,
+        state: &mut MutexGuard<'_, DbState>,
+        plan: CompactionPlan,
+        cancelled: Option<&AtomicBool>,
+    ) -> Result<()> {
+        let id = plan.column_family;
+        let Some(family) = state.families.get(&id) else { return Ok(()) };
+        let data = Arc::clone(&family.data);
+        let plan = Arc::new(plan);
+        let job_id = state.new_job_id();
+        plan.set_busy(true);
+        state.running.push(Arc::clone(&plan));
+        // With these inputs busy there may be more to do beside it.
+        self.queue_compaction_if_needed(state, id);
+        self.maybe_schedule(state);
+        let numbers = Mutex::new(Vec::new());
+        let finished = match plan.work {
+            CompactionWork::Merge => MutexGuard::unlocked(state, || {
+                self.merge(job_id, &plan, &data, &numbers, cancelled)
+            }),
+            CompactionWork::TrivialMove => Ok(Finished {
+                outputs: plan.input_files().map(|(_, file)| file.to_new_file()).collect(),
+                result: CompactionResult::default(),
+            }),
+            CompactionWork::DropFiles => {
+                Ok(Finished { outputs: Vec::new(), result: CompactionResult::default() })
+            }
+        };
+        let outcome = finished.and_then(|finished| {
+            self.log_plan(state, &plan, &finished.outputs).map(|()| finished).inspect_err(|error| {
+                self.set_background_error(state, BackgroundErrorReason::ManifestWrite, error);
+            })
+        });
+        if let Err(error) = &outcome
+            && error.kind() != ErrorKind::Incomplete
+        {
+            self.set_background_error(state, BackgroundErrorReason::Compaction, error);
+        }
+        plan.set_busy(false);
+        state.running.retain(|running| !Arc::ptr_eq(running, &plan));
+        state.release_outputs(&numbers.into_inner());
+        let retired = self.install_super_version(state, id);
+        self.background.notify_all();
+        let lines = outcome.as_ref().ok().map(|finished| self.describe(state, job_id, &plan, finished));
+        MutexGuard::unlocked(state, || {
+            drop(retired);
+            if let Some(line) = lines {
+                log_event!(self.logger(), "{line}");
+            }
+        });
+        outcome.map(|_| ())
+    }
+
+    /// Merges the inputs of a plan. Runs without the mutex.
+    fn merge(
+        &self,
+        job_id: u64,
+        plan: &CompactionPlan,
+        data: &Arc<ColumnFamilyData>,
+        numbers: &Mutex<Vec<FileNumber>>,
+        cancelled: Option<&AtomicBool>,
+    ) -> Result<Finished> {
+        log_info!(self.logger(), "[{}] [JOB {job_id}] Compacting {plan:?}", data.name);
+        let db = self.options();
+        let options = data.options();
+        let now_secs = self.env.clock().now_secs();
+        let place = OutputPlace {
+            level: plan.output_level,
+            path_id: plan.output_path_id,
+            base_level: plan.base_level.max(1),
+        };
+        let mut settings = self.output_settings(data, place, now_secs);
+        settings.bottommost = plan.bottommost;
+        settings.compression = plan.output_compression;
+        settings.target_file_size = plan.target_output_file_size_bytes;
+        let new_number = || {
+            let number = self.state.lock().new_output();
+            numbers.lock().push(number);
+            number
+        };
+        let leveled = options.compaction_style == CompactionStyle::Level;
+        let context = CompactionContext {
+            tables: Arc::clone(data.tables()) as Arc<dyn TableSource>,
+            settings,
+            snapshots: self.snapshots.sequences(),
+            write_conflict_boundary: SequenceNumber::MAX,
+            merge_operator: options.merge_operator.clone(),
+            filter: options.compaction_filter.clone(),
+            filter_factory: options.compaction_filter_factory.clone(),
+            leveled,
+            allow_ingest_behind: db.allow_ingest_behind || options.cf_allow_ingest_behind,
+            enforce_single_del_contracts: db.enforce_single_del_contracts,
+            verify_record_count: db.compaction_verify_record_count,
+            readahead_bytes: db.compaction_readahead_size,
+            min_part_bytes: plan.target_output_file_size_bytes,
+            output_cursor: plan.version.compact_cursor(plan.output_level).cloned(),
+            old_files: old_files(plan, options.ttl, now_secs),
+            new_file_number: &new_number,
+            signals: StopSignals { closing: Some(&self.closing), dropped: Some(data.dropped_flag()), cancelled },
+        };
+        let result = job::run(plan, &context)?;
+        Ok(Finished { outputs: result.outputs.clone(), result })
+    }
+
+    /// Logs what a plan did: inputs out, outputs in.
+    fn log_plan(&self, state: &mut MutexGuard<'_, DbState>, plan: &CompactionPlan, outputs: &[NewFile]) -> Result<()> {
+        let mut edit = VersionEdit { column_family: plan.column_family, ..VersionEdit::default() };
+        for (level, file) in plan.input_files() {
+            edit.delete_file(level_number(level), file.number);
+        }
+        for file in outputs {
+            edit.add_file(level_number(plan.output_level), file.clone());
+        }
+        if let Some(cursor) = &plan.next_cursor {
+            edit.compact_cursors.push((level_number(plan.start_level), cursor.clone()));
+        }
+        VersionSet::log_and_apply(state, edit.into()).map(|_| ())
+    }
+
+    fn describe(&self, state: &DbState, job_id: u64, plan: &CompactionPlan, finished: &Finished) -> String {
+        let counts: Vec<String> = state
+            .versions
+            .family(plan.column_family)
+            .map(|family| family.current().levels().iter().map(|files| files.len().to_string()).collect())
+            .unwrap_or_default();
+        format!(
+            "EVENT_LOG_v1 {{\"time_micros\": {}, \"job\": {job_id}, \"event\": \"{}\", \"compaction_reason\": \"{}\", \
+             \"output_level\": {}, \"num_output_files\": {}, \"total_output_size\": {}, \"num_input_records\": {}, \
+             \"num_output_records\": {}, \"num_subcompactions\": {}, \"lsm_state\": [{}]}}",
+            self.env.clock().now_micros(),
+            if plan.work == CompactionWork::TrivialMove { "trivial_move" } else { "compaction_finished" },
+            plan.reason.name(),
+            plan.output_level,
+            finished.outputs.len(),
+            finished.outputs.iter().map(|file| file.file_size).sum::<u64>(),
+            finished.result.drops.input_records,
+            finished.result.output_records,
+            finished.result.parts,
+            counts.join(", "),
+        )
+    }
+
+    /// Compacts a range for a caller; see [`Db::compact_range`](crate::Db::compact_range).
+    ///
+    /// # Errors
+    /// What stopped it; `Incomplete` when it was cancelled.
+    pub(crate) fn compact_range(
+        &self,
+        options: &CompactRangeOptions,
+        data: &Arc<ColumnFamilyData>,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Result<()> {
+        self.check_writable()?;
+        self.check_owner(data)?;
+        data.check_live()?;
+        let cf = data.options();
+        let paths = data.table_dirs.len();
+        if options.target_path_id as usize >= paths {
+            return Err(Error::invalid_argument("Invalid target path ID"));
+        }
+        if cf.compaction_style == CompactionStyle::Fifo && options.change_level {
+            return Err(Error::not_supported("FIFO compaction does not support change_level."));
+        }
+        if options.full_history_ts_low.is_some() {
+            return Err(Error::not_supported("full_history_ts_low without user-defined timestamps"));
+        }
+        check_cancelled(options)?;
+        let flush = FlushOptions { allow_write_stall: options.allow_write_stall, ..FlushOptions::default() };
+        self.flush_for(&flush, std::slice::from_ref(data), FlushReason::ManualCompaction)?;
+        let exclusive = options.exclusive_manual_compaction.then(|| self.stop_automatic_compactions());
+        let result = match cf.compaction_style {
+            CompactionStyle::Level => self.compact_levels(options, data, begin, end),
+            CompactionStyle::Universal => self.compact_everything(options, data, begin, end),
+            CompactionStyle::Fifo => {
+                let mut state = self.state.lock();
+                self.run_automatic_compaction(&mut state, data.id)
+            }
+            CompactionStyle::None => Ok(()),
+        };
+        drop(exclusive);
+        self.purge_obsolete_files();
+        result
+    }
+
+    /// Keeps automatic compactions from starting, and waits for those that run, until the guard goes.
+    fn stop_automatic_compactions(&self) -> ExclusiveCompaction<'_> {
+        let mut state = self.state.lock();
+        state.exclusive_manual += 1;
+        while state.compactions_running > 0 || !state.running.is_empty() {
+            self.background.wait(&mut state);
+        }
+        ExclusiveCompaction(self)
+    }
+
+    /// Level by level downwards, then the last level onto itself where the options ask for it.
+    fn compact_levels(
+        &self,
+        options: &CompactRangeOptions,
+        data: &Arc<ColumnFamilyData>,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Result<()> {
+        let mut state = self.state.lock();
+        let first_new_file = state.versions.numbers().peek();
+        let levels = self.with_picker_input(&state, data.id, |input| manual_levels(input, begin, end)).flatten();
+        let Some(levels) = levels else { return Ok(()) };
+        let mut level = levels.first;
+        while level < levels.last || level == 0 {
+            let Some(next) = self.with_picker_input(&state, data.id, |input| next_manual_level(input, level)) else {
+                return Ok(());
+            };
+            if next <= level {
+                break;
+            }
+            let step = self.manual_step(options, ManualCompaction::new(level, next, begin, end));
+            self.run_manual_steps(&mut state, options, data.id, step)?;
+            level = next;
+        }
+        let rewrite = match options.bottommost_level_compaction {
+            BottommostLevelCompaction::Skip => false,
+            BottommostLevelCompaction::IfHaveCompactionFilter => data.options().has_compaction_filter(),
+            BottommostLevelCompaction::Force | BottommostLevelCompaction::ForceOptimized => true,
+        };
+        if rewrite && level > 0 {
+            let mut step = self.manual_step(options, ManualCompaction::new(level, level, begin, end));
+            step.disallow_trivial_move = true;
+            if options.bottommost_level_compaction != BottommostLevelCompaction::Force {
+                step.ignore_files_from = Some(first_new_file);
+            }
+            self.run_manual_steps(&mut state, options, data.id, step)?;
+        }
+        if options.change_level {
+            self.refit_level(&mut state, data.id, level, usize::try_from(options.target_level).ok())?;
+        }
+        Ok(())
+    }
+
+    /// All sorted runs into one.
+    fn compact_everything(
+        &self,
+        options: &CompactRangeOptions,
+        data: &Arc<ColumnFamilyData>,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Result<()> {
+        let mut state = self.state.lock();
+        let Some(last) = state.versions.family(data.id).map(|family| family.current().num_levels() - 1) else {
+            return Ok(());
+        };
+        let step = self.manual_step(options, ManualCompaction::new(0, last, begin, end));
+        self.run_manual_steps(&mut state, options, data.id, step)?;
+        if options.change_level {
+            self.refit_level(&mut state, data.id, last, usize::try_from(options.target_level).ok())?;
+        }
+        Ok(())
+    }
+
+    fn manual_step(&self, options: &CompactRangeOptions, step: ManualCompaction) -> ManualCompaction {
+        ManualCompaction {
+            max_subcompactions: options.max_subcompactions,
+            output_path_id: (options.target_path_id > 0).then_some(options.target_path_id),
+            ..step
+        }
+    }
+
+    /// Runs the rounds of one step, waiting where other compactions are in the way.
+    fn run_manual_steps(
+        &self,
+        state: &mut MutexGuard<'_, DbState>,
+        options: &CompactRangeOptions,
+        id: u32,
+        mut step: ManualCompaction,
+    ) -> Result<()> {
+        loop {
+            check_cancelled(options)?;
+            if self.closing.load(Ordering::Acquire) {
+                return Err(Error::shutdown_in_progress("Database shutdown"));
+            }
+            if state.errors.is_stopped()
+                && let Some(error) = state.errors.error()
+            {
+                return Err(error.clone());
+            }
+            match self.with_picker_input(state, id, |input| pick_manual(input, &step)) {
+                None | Some(ManualStep::Nothing) => return Ok(()),
+                Some(ManualStep::Conflict) => self.background.wait(state),
+                Some(ManualStep::Run { plan, resume }) => {
+                    self.carry_out(state, *plan, options.canceled.as_deref())?;
+                    if resume.is_none() {
+                        return Ok(());
+                    }
+                    step.resume = resume;
+                }
+            }
+        }
+    }
+
+    /// Hangs the files of a level under another one, as they are.
+    fn refit_level(
+        &self,
+        state: &mut MutexGuard<'_, DbState>,
+        id: u32,
+        level: usize,
+        target: Option<usize>,
+    ) -> Result<()> {
+        state.exclusive_manual += 1;
+        while !state.running.is_empty() {
+            self.background.wait(state);
+        }
+        let moved = match self.with_picker_input(state, id, |input| refit_target(input, level, target)) {
+            None => Ok(()),
+            Some(Err(error)) => Err(error),
+            Some(Ok(target)) if target == level => Ok(()),
+            Some(Ok(target)) => {
+                let mut edit = VersionEdit { column_family: id, ..VersionEdit::default() };
+                let files: Vec<Arc<FileMetaData>> =
+                    state.versions.family(id).map(|family| family.current().files(level).to_vec()).unwrap_or_default();
+                for file in &files {
+                    edit.delete_file(level_number(level), file.number);
+                    edit.add_file(level_number(target), file.to_new_file());
+                }
+                VersionSet::log_and_apply(state, edit.into()).map(|_| ())
+            }
+        };
+        state.exclusive_manual -= 1;
+        let retired = self.install_super_version(state, id);
+        MutexGuard::unlocked(state, || drop(retired));
+        moved
+    }
+
+    /// Deletes whole files of a range; see [`Db::delete_files_in_range`](crate::Db::delete_files_in_range).
+    ///
+    /// # Errors
+    /// `IoError` when the MANIFEST cannot be written.
+    pub(crate) fn delete_files_in_range(
+        &self,
+        data: &Arc<ColumnFamilyData>,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Result<()> {
+        self.check_writable()?;
+        self.check_owner(data)?;
+        let mut state = self.state.lock();
+        let Some(family) = state.versions.family(data.id) else { return Ok(()) };
+        let files = files_to_delete_in_range(family.current(), begin, end, RangeEnd::Inclusive);
+        if files.is_empty() {
+            return Ok(());
+        }
+        let mut edit = VersionEdit { column_family: data.id, ..VersionEdit::default() };
+        for (level, file) in &files {
+            // Nobody picks them while the edit is written.
+            file.set_being_compacted(true);
+            edit.delete_file(level_number(*level), file.number);
+        }
+        let logged = VersionSet::log_and_apply(&mut state, ManifestChange::from(edit));
+        files.iter().for_each(|(_, file)| file.set_being_compacted(false));
+        let retired = self.install_super_version(&mut state, data.id);
+        drop(state);
+        drop((retired, files));
+        logged?;
+        self.purge_obsolete_files();
+        Ok(())
+    }
+}
+
+/// Lets automatic compactions start again when dropped.
+struct ExclusiveCompaction<'a>(&'a DbInner);
+
+impl Drop for ExclusiveCompaction<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.exclusive_manual -= 1;
+        self.0.maybe_schedule(&mut state);
+    }
+}
+
+fn check_cancelled(options: &CompactRangeOptions) -> Result<()> {
+    if options.canceled.as_ref().is_some_and(|canceled| canceled.load(Ordering::Acquire)) {
+        return Err(Error::incomplete("").with_subcode(SubCode::ManualCompactionPaused));
+    }
+    Ok(())
+}
+
+/// Input files of the output level that outlived half their time to live.
+fn old_files(plan: &CompactionPlan, ttl: u64, now_secs: u64) -> Vec<Arc<FileMetaData>> {
+    if ttl == 0 || ttl >= u64::MAX - 1 || plan.bottommost || plan.inputs.len() < 2 {
+        return Vec::new();
+    }
+    let limit = now_secs.saturating_sub(ttl / 2);
+    let is_old = |file: &&Arc<FileMetaData>| {
+        let born = file.try_oldest_ancester_time();
+        born > 0 && born < limit && file.file_size > plan.target_output_file_size_bytes / 2
+    };
+    plan.files_of_level(plan.output_level).iter().filter(is_old).map(Arc::clone).collect()
+}
+
+/// Levels as the MANIFEST counts them.
+fn level_number(level: usize) -> u32 {
+    u32::try_from(level).unwrap_or(u32::MAX)
 }
