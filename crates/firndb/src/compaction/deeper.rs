@@ -54,20 +54,6 @@ impl DeeperLevels {
                 level.files.get(at).is_none_or(|file| order.compare_user(end, file.smallest.user_key()).is_le())
             })
     }
-
-    /// The files that overlap `[start, end)`.
-    pub(crate) fn overlapping<'a>(
-        &'a self,
-        start: &'a [u8],
-        end: &'a [u8],
-        order: &'a InternalKeyComparator,
-    ) -> impl Iterator<Item = &'a Arc<FileMetaData>> {
-        self.levels.iter().flat_map(move |level| {
-            let at = level.files.partition_point(|file| ends_before(file, start, order));
-            let files = level.files.get(at..).unwrap_or(&[]);
-            files.iter().take_while(move |file| order.compare_user(file.smallest.user_key(), end).is_lt())
-        })
-    }
 }
 
 /// Whether all of `file` is left of `user_key`.

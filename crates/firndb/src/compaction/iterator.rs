@@ -12,9 +12,9 @@
 //! input on top of the same deeper levels. Per user key one key is copied; values are not.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering as AtomicOrdering};
+use std::sync::atomic::AtomicBool;
 
-use firn_error::{Error, Result, SubCode};
+use firn_error::{Error, Result};
 use firn_format::comparator::{ComparatorKind, InternalKeyComparator};
 use firn_format::iterator::InternalIterator;
 use firn_format::key::{
@@ -24,6 +24,7 @@ use firn_format::key::{
 
 use super::deeper::DeeperLevels;
 use super::filter::{CompactionFilter, FilterDecision, FilterValueType};
+use super::stop::StopSignals;
 use super::tombstones::{CompactionTombstones, SnapshotStripes};
 use crate::merge::MergeOperator;
 use crate::read::merge_context::{MergeContext, OperandOrder};
@@ -132,7 +133,7 @@ pub(crate) struct CompactionIterator<'a, I> {
     rules: DropRules,
     tombstones: &'a mut CompactionTombstones,
     deeper: &'a mut DeeperLevels,
-    cancelled: Option<&'a AtomicBool>,
+    signals: StopSignals<'a>,
     earliest: SequenceNumber,
     bytes_equal_keys: bool,
 
@@ -185,7 +186,7 @@ impl<'a, I: InternalIterator> CompactionIterator<'a, I> {
             rules,
             tombstones,
             deeper,
-            cancelled,
+            signals: StopSignals { cancelled, ..StopSignals::default() },
             earliest,
             bytes_equal_keys,
             key: Vec::new(),
@@ -208,6 +209,12 @@ impl<'a, I: InternalIterator> CompactionIterator<'a, I> {
             next_merged: 0,
             stats: DropStats::default(),
         }
+    }
+
+    /// The same, ending also when one of `signals` is raised.
+    pub(crate) fn with_signals(mut self, signals: StopSignals<'a>) -> Self {
+        self.signals = signals;
+        self
     }
 
     /// Moves to the first output.
@@ -355,9 +362,10 @@ impl<'a, I: InternalIterator> CompactionIterator<'a, I> {
     /// Goes on from where the input stands to the next entry that is written.
     fn find_output(&mut self) {
         while !self.valid && self.input.valid() {
-            if self.cancelled.is_some_and(|cancelled| cancelled.load(AtomicOrdering::Relaxed)) {
-                return self
-                    .fail(Error::incomplete("Compaction was cancelled").with_subcode(SubCode::ManualCompactionPaused));
+            if self.signals.any()
+                && let Err(error) = self.signals.check()
+            {
+                return self.fail(error);
             }
             let parsed = match parse_internal_key(self.input.key()) {
                 Ok(parsed) => parsed,

@@ -2,6 +2,7 @@ use super::*;
 use crate::merge::MergeInput;
 use crate::read::testing::VecIterator;
 use crate::read::tombstone_cover::TombstoneWindow;
+use firn_error::SubCode;
 use firn_format::range_tombstone::{FragmentedRangeTombstones, RangeTombstone};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -359,7 +360,7 @@ fn damage_and_cancellation_end_the_run() {
     iterator.seek_to_first();
     assert!(!iterator.valid() && iterator.status().is_err());
 
-    let cancelled = AtomicBool::new(true);
+    let cancelled = std::sync::atomic::AtomicBool::new(true);
     let input = VecIterator::of(&[("a", 1, ValueType::Value, "x")]);
     let mut iterator = CompactionIterator::new(input, flush(&[]).rules, &mut tombstones, &mut deeper, Some(&cancelled));
     iterator.seek_to_first();

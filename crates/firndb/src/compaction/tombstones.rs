@@ -73,12 +73,6 @@ impl CompactionTombstones {
         Self { order, windows, active: Vec::new(), until: None, located: false }
     }
 
-    /// Whether there are none.
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.windows.is_empty()
-    }
-
     /// Whether a tombstone newer than `sequence` and of the same stripe covers `user_key`. Keys ascend from call to call;
     /// after [`rewind`](Self::rewind) they may start anew.
     #[inline]
