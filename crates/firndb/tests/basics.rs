@@ -95,3 +95,50 @@ fn snapshots_see_what_was_and_batches_are_atomic() {
     assert_eq!(db.get_opt(&old, db.default_cf(), b"a").unwrap().as_deref(), Some(&b"1"[..]));
     assert_eq!(db.get(b"a").unwrap().as_deref(), Some(&b"2"[..]));
 }
+
+#[test]
+fn compactions_change_nothing_that_is_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let mut options = create();
+    options.cf.write_buffer_size = 64 << 10;
+    options.cf.target_file_size_base = 64 << 10;
+    options.cf.max_bytes_for_level_base = 256 << 10;
+    let db = Db::open(&path, options.clone()).unwrap();
+    let mut model = std::collections::BTreeMap::new();
+    let mut state = 1u32;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state >> 8
+    };
+    for round in 0..40_000 {
+        let i = next() % 5000;
+        if next() % 10 == 0 {
+            db.delete(key(i)).unwrap();
+            model.remove(&key(i));
+        } else {
+            let written = format!("{round}-{}", "y".repeat((next() % 100) as usize)).into_bytes();
+            db.put(key(i), &written).unwrap();
+            model.insert(key(i), written);
+        }
+    }
+    let check = |db: &Db| {
+        let scanned: Vec<_> = db.iter().map(Result::unwrap).collect();
+        let expected: Vec<_> = model.clone().into_iter().collect();
+        assert!(scanned == expected, "{} entries scanned, {} expected", scanned.len(), expected.len());
+        for i in 0..5000 {
+            assert_eq!(db.get(key(i)).unwrap().as_deref(), model.get(&key(i)).map(Vec::as_slice));
+        }
+    };
+    check(&db);
+    db.wait_for_compact().unwrap();
+    assert!(db.live_files().iter().any(|file| file.level > 0), "no compaction ran");
+    check(&db);
+    drop(db);
+    let db = Db::open(&path, options).unwrap();
+    check(&db);
+    db.compact_range(&Default::default(), db.default_cf(), None, None).unwrap();
+    check(&db);
+    assert!(db.live_files().iter().all(|file| file.level == 6), "{:?}", db.live_files());
+    db.verify_checksum().unwrap();
+}

@@ -15,9 +15,7 @@ use firn_error::{Error, Result};
 use firn_format::comparator::InternalKeyComparator;
 use firn_format::compression::{CompressionOptions, CompressionType};
 use firn_format::filter::FilterContext;
-use firn_format::key::{
-    FileNumber, InternalKey, SequenceNumber, ValueType, extract_footer,
-};
+use firn_format::key::{FileNumber, InternalKey, SequenceNumber, ValueType, extract_footer};
 use firn_format::unique_id::InternalUniqueId;
 use firn_format::version_edit::NewFile;
 use firn_table::{TableBuilder, TableBuilderOptions};
@@ -142,8 +140,8 @@ impl TableOutput {
     ) -> Result<Self> {
         let path = settings.directory.join(firn_format::filename::table(number));
         let file = settings.fs.new_writable_file(&path, &settings.file_options)?;
-        let builder = TableBuilder::new(settings.builder_options(number, times)?, file)
-            .map_err(|error| error.with_file(&path));
+        let builder =
+            TableBuilder::new(settings.builder_options(number, times)?, file).map_err(|error| error.with_file(&path));
         let description = NewFile {
             number,
             path_id: settings.path_id,
@@ -260,7 +258,11 @@ impl TableOutput {
         }
         let finished = builder.finish().and_then(|summary| {
             let mut file = builder.into_file();
-            if self.settings.use_fsync { file.fsync()? } else { file.sync()? };
+            if self.settings.use_fsync {
+                file.fsync()?
+            } else {
+                file.sync()?
+            };
             file.close()?;
             Ok(summary)
         });
@@ -314,4 +316,3 @@ pub(crate) fn output_compression(
     let last = options.compression_per_level.len() - 1;
     options.compression_per_level.get(index.min(last)).copied().unwrap_or(options.compression)
 }
-

@@ -299,13 +299,11 @@ impl DbInner {
             return;
         }
         let options = self.options();
-        let strictness = Strictness {
-            paranoid_checks: options.paranoid_checks,
-            manual_wal_flush: options.manual_wal_flush,
-        };
+        let strictness =
+            Strictness { paranoid_checks: options.paranoid_checks, manual_wal_flush: options.manual_wal_flush };
         let verdict = judge(reason, error, strictness);
         if verdict.severity > Severity::None {
-            state.errors.store(reason, error.clone(), verdict.severity);
+            state.errors.store(error.clone(), verdict.severity);
         }
         self.update_attention(state);
         self.background.notify_all();
@@ -337,7 +335,10 @@ impl DbInner {
                 return Err(Error::shutdown_in_progress("the database is closing"));
             }
             let queued = if state.paused > 0 { 0 } else { state.flush_queue.len() + state.compaction_queue.len() };
-            if queued == 0 && state.flushes_scheduled == 0 && state.compactions_scheduled == 0 && state.running.is_empty()
+            if queued == 0
+                && state.flushes_scheduled == 0
+                && state.compactions_scheduled == 0
+                && state.running.is_empty()
             {
                 return Ok(());
             }

@@ -113,13 +113,8 @@ impl FamilyState {
     ) -> Self {
         let comparator = InternalKeyComparator::new(Arc::clone(&options.comparator));
         let mem = Arc::new(MemTable::new(comparator.clone(), &memtable_config(&options, &[]), earliest, 1));
-        let first = SuperVersion {
-            mem: Arc::clone(&mem),
-            imm: Vec::new(),
-            version,
-            options: Arc::clone(&options),
-            number: 1,
-        };
+        let first =
+            SuperVersion { mem: Arc::clone(&mem), imm: Vec::new(), version, options: Arc::clone(&options), number: 1 };
         let data = ColumnFamilyData {
             id: identity.id,
             name: identity.name,

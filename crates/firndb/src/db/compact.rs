@@ -73,16 +73,14 @@ impl DbInner {
         self.maybe_schedule(state);
         let numbers = Mutex::new(Vec::new());
         let finished = match plan.work {
-            CompactionWork::Merge => MutexGuard::unlocked(state, || {
-                self.merge(job_id, &plan, &data, &numbers, cancelled)
-            }),
+            CompactionWork::Merge => {
+                MutexGuard::unlocked(state, || self.merge(job_id, &plan, &data, &numbers, cancelled))
+            }
             CompactionWork::TrivialMove => Ok(Finished {
                 outputs: plan.input_files().map(|(_, file)| file.to_new_file()).collect(),
                 result: CompactionResult::default(),
             }),
-            CompactionWork::DropFiles => {
-                Ok(Finished { outputs: Vec::new(), result: CompactionResult::default() })
-            }
+            CompactionWork::DropFiles => Ok(Finished { outputs: Vec::new(), result: CompactionResult::default() }),
         };
         let outcome = finished.and_then(|finished| {
             self.log_plan(state, &plan, &finished.outputs).map(|()| finished).inspect_err(|error| {
@@ -122,11 +120,8 @@ impl DbInner {
         let db = self.options();
         let options = data.options();
         let now_secs = self.env.clock().now_secs();
-        let place = OutputPlace {
-            level: plan.output_level,
-            path_id: plan.output_path_id,
-            base_level: plan.base_level.max(1),
-        };
+        let place =
+            OutputPlace { level: plan.output_level, path_id: plan.output_path_id, base_level: plan.base_level.max(1) };
         let mut settings = self.output_settings(data, place, now_secs);
         settings.bottommost = plan.bottommost;
         settings.compression = plan.output_compression;
@@ -143,8 +138,8 @@ impl DbInner {
             snapshots: self.snapshots.sequences(),
             write_conflict_boundary: SequenceNumber::MAX,
             merge_operator: options.merge_operator.clone(),
-            filter: options.compaction_filter.clone(),
-            filter_factory: options.compaction_filter_factory.clone(),
+            filter: None,
+            filter_factory: None,
             leveled,
             allow_ingest_behind: db.allow_ingest_behind || options.cf_allow_ingest_behind,
             enforce_single_del_contracts: db.enforce_single_del_contracts,

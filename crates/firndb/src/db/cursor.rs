@@ -131,12 +131,7 @@ impl DbInner {
         self.cursor_at(options, data, view)
     }
 
-    fn cursor_at(
-        self: &Arc<Self>,
-        options: ReadOptions,
-        data: &Arc<ColumnFamilyData>,
-        view: View,
-    ) -> Result<Cursor> {
+    fn cursor_at(self: &Arc<Self>, options: ReadOptions, data: &Arc<ColumnFamilyData>, view: View) -> Result<Cursor> {
         let merged = self.merged(&options, data, &view)?;
         let cf = &view.super_version.options;
         let config = DbIteratorConfig {
@@ -323,7 +318,10 @@ impl Drop for Cursor {
 
 impl std::fmt::Debug for Cursor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cursor").field("valid", &self.valid()).field("key", &self.key().escape_ascii().to_string()).finish()
+        f.debug_struct("Cursor")
+            .field("valid", &self.valid())
+            .field("key", &self.key().escape_ascii().to_string())
+            .finish()
     }
 }
 
@@ -414,12 +412,20 @@ impl RangeIterator {
         let cursor = match end {
             End::Finished => return None,
             End::Open(mut cursor) => {
-                if forward { cursor.next() } else { cursor.prev() };
+                if forward {
+                    cursor.next()
+                } else {
+                    cursor.prev()
+                };
                 cursor
             }
             End::Unopened => match self.open() {
                 Ok(mut cursor) => {
-                    if forward { cursor.seek_to_first() } else { cursor.seek_to_last() };
+                    if forward {
+                        cursor.seek_to_first()
+                    } else {
+                        cursor.seek_to_last()
+                    };
                     cursor
                 }
                 Err(error) => return Some(Err(error)),
@@ -438,11 +444,8 @@ impl RangeIterator {
             return None;
         }
         let entry = (cursor.key().to_vec(), cursor.value().to_vec());
-        let (end, key) = if forward {
-            (&mut self.front, &mut self.front_key)
-        } else {
-            (&mut self.back, &mut self.back_key)
-        };
+        let (end, key) =
+            if forward { (&mut self.front, &mut self.front_key) } else { (&mut self.back, &mut self.back_key) };
         *key = Some(entry.0.clone());
         *end = End::Open(cursor);
         Some(Ok(entry))

@@ -86,15 +86,13 @@ pub(crate) fn judge(reason: BackgroundErrorReason, error: &Error, strictness: St
 #[derive(Debug, Default)]
 pub(crate) struct ErrorHandler {
     error: Option<Error>,
-    reason: Option<BackgroundErrorReason>,
 }
 
 impl ErrorHandler {
     /// Keeps `error` with `severity` unless one at least as severe is in force; returns the error in force.
-    pub(crate) fn store(&mut self, reason: BackgroundErrorReason, error: Error, severity: Severity) -> Option<&Error> {
+    pub(crate) fn store(&mut self, error: Error, severity: Severity) -> Option<&Error> {
         if severity > self.severity() {
             self.error = Some(error.with_severity(severity));
-            self.reason = Some(reason);
         }
         self.error.as_ref()
     }
@@ -102,11 +100,6 @@ impl ErrorHandler {
     /// The error in force.
     pub(crate) fn error(&self) -> Option<&Error> {
         self.error.as_ref()
-    }
-
-    /// What the engine was doing when the error in force arose.
-    pub(crate) fn reason(&self) -> Option<BackgroundErrorReason> {
-        self.reason
     }
 
     /// The severity of the error in force.
@@ -163,10 +156,10 @@ mod tests {
     #[test]
     fn keeps_the_most_severe_error() {
         let mut handler = ErrorHandler::default();
-        handler.store(R::Compaction, Error::io_error("soft"), Severity::Soft);
+        handler.store(Error::io_error("soft"), Severity::Soft);
         assert!(!handler.is_stopped());
-        handler.store(R::Flush, Error::io_error("hard"), Severity::Hard);
-        handler.store(R::Compaction, Error::io_error("later"), Severity::Soft);
+        handler.store(Error::io_error("hard"), Severity::Hard);
+        handler.store(Error::io_error("later"), Severity::Soft);
         assert_eq!(handler.error().map(Error::message), Some("hard"));
         assert!(handler.is_stopped());
         handler.clear();

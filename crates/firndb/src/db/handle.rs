@@ -533,6 +533,14 @@ impl Db {
         self.db().verify_checksum()
     }
 
+    /// Checks that every live table file is there with the size that the MANIFEST tells.
+    ///
+    /// # Errors
+    /// `Corruption` or `IoError` naming the file.
+    pub fn check_consistency(&self) -> Result<()> {
+        self.db().check_consistency()
+    }
+
     /// Clears a background error that can be recovered from, and writes again.
     ///
     /// # Errors

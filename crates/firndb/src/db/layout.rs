@@ -83,8 +83,6 @@ pub(crate) fn table_path(dirs: &[PathBuf], path_id: u32, number: FileNumber) -> 
 /// The directories that are synced when names in them change.
 #[derive(Clone, Debug)]
 pub(crate) struct DirectoryHandles {
-    /// The database directory.
-    pub(crate) db: Arc<dyn Directory>,
     /// The directory of the WALs.
     pub(crate) wal: Arc<dyn Directory>,
 }
@@ -92,8 +90,6 @@ pub(crate) struct DirectoryHandles {
 impl DirectoryHandles {
     /// Opens the directories of `layout`.
     pub(crate) fn open(fs: &dyn FileSystem, layout: &Layout) -> Result<Self> {
-        let db: Arc<dyn Directory> = Arc::from(fs.new_directory(&layout.db_dir)?);
-        let wal = if layout.has_own_wal_dir() { Arc::from(fs.new_directory(&layout.wal_dir)?) } else { Arc::clone(&db) };
-        Ok(Self { db, wal })
+        Ok(Self { wal: Arc::from(fs.new_directory(&layout.wal_dir)?) })
     }
 }

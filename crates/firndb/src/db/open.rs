@@ -132,9 +132,7 @@ impl Opening {
             return Err(Error::invalid_argument(format!("{db}: exists (error_if_exists is true)")));
         }
         if !exists && (self.mode == Mode::ReadOnly || !self.options.create_if_missing) {
-            return Err(Error::invalid_argument(format!(
-                "{db}/CURRENT: does not exist (create_if_missing is false)"
-            )));
+            return Err(Error::invalid_argument(format!("{db}/CURRENT: does not exist (create_if_missing is false)")));
         }
         Ok(())
     }
@@ -145,9 +143,10 @@ impl Opening {
         for dir in self.directories() {
             create_dir_all(&**fs, &dir)?;
         }
-        let leftover = fs.children(&self.layout.wal_dir)?.into_iter().find(|name| {
-            filename::parse(name).is_some_and(|parsed| parsed.kind == FileKind::Wal)
-        });
+        let leftover = fs
+            .children(&self.layout.wal_dir)?
+            .into_iter()
+            .find(|name| filename::parse(name).is_some_and(|parsed| parsed.kind == FileKind::Wal));
         if let Some(name) = leftover {
             return Err(Error::corruption(format!(
                 "While creating a new Db, wal_dir contains existing log file: : {name}"
@@ -495,4 +494,3 @@ pub(crate) fn destroy(path: &Path, options: &DbOptions) -> Result<()> {
     }
     first_error.map_or(Ok(()), Err)
 }
-

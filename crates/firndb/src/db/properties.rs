@@ -105,9 +105,8 @@ impl DbInner {
                 bytes += view.version.approximate_size(&**data.tables(), &begin, &end, 0)?;
             }
             if include != SizeApproximation::Files {
-                let memory = |mem: &Arc<crate::memtable::MemTable>| {
-                    mem.approximate_stats(begin.encoded(), end.encoded()).1
-                };
+                let memory =
+                    |mem: &Arc<crate::memtable::MemTable>| mem.approximate_stats(begin.encoded(), end.encoded()).1;
                 bytes += std::iter::once(&view.mem).chain(&view.imm).map(memory).sum::<u64>();
             }
             Ok::<u64, Error>(bytes)
@@ -116,11 +115,7 @@ impl DbInner {
     }
 }
 
-fn estimated_keys(
-    version: &Version,
-    mem: &crate::memtable::MemTable,
-    imm: &[Arc<crate::memtable::MemTable>],
-) -> u64 {
+fn estimated_keys(version: &Version, mem: &crate::memtable::MemTable, imm: &[Arc<crate::memtable::MemTable>]) -> u64 {
     let tables: u64 = version
         .all_files()
         .filter_map(|(_, file)| file.stats())

@@ -117,8 +117,7 @@ impl DbInner {
     ) -> Result<Option<PinnedSlice>> {
         let lookup = LookupKey::new(key, sequence);
         let mut context = GetContext::new(key, super_version.options.merge_operator.as_deref(), mode);
-        let skip_memtables =
-            options.read_tier == ReadTier::Persisted && self.has_unlogged_data.load(Ordering::Acquire);
+        let skip_memtables = options.read_tier == ReadTier::Persisted && self.has_unlogged_data.load(Ordering::Acquire);
         if !skip_memtables {
             if get_from_memtable(&super_version.mem, lookup.encoded(), &mut context) {
                 return context.finish();
@@ -154,15 +153,8 @@ impl DbInner {
                     if value_bytes > options.value_size_soft_limit {
                         return Err(Error::aborted("value_size_soft_limit was reached"));
                     }
-                    let found = self.lookup(
-                        options,
-                        &tables,
-                        data,
-                        super_version,
-                        sequence,
-                        key.as_ref(),
-                        LookupMode::Value,
-                    );
+                    let found =
+                        self.lookup(options, &tables, data, super_version, sequence, key.as_ref(), LookupMode::Value);
                     if let Ok(Some(value)) = &found {
                         value_bytes += value.len() as u64;
                     }

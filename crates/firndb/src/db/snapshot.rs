@@ -97,7 +97,10 @@ impl Drop for Inner {
             }
         }
         drop(live);
-        if was_oldest && gone && let Some(database) = self.on_release.upgrade() {
+        if was_oldest
+            && gone
+            && let Some(database) = self.on_release.upgrade()
+        {
             database.oldest_snapshot_released();
         }
     }

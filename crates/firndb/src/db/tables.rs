@@ -53,15 +53,10 @@ impl Tables {
         family
     }
 
-    /// The tables of family `id`.
+    /// The tables of family `id`, also after it was dropped: its files become obsolete later.
     pub(crate) fn family(&self, id: u32) -> Result<Arc<FamilyTables>> {
         let found = self.families.read().get(&id).cloned();
         found.ok_or_else(|| Error::invalid_argument(format!("column family {id} is not open")))
-    }
-
-    /// Forgets a family that was dropped.
-    pub(crate) fn remove_family(&self, id: u32) {
-        self.families.write().remove(&id);
     }
 
     /// Opens tables ahead of their first use: all of them without a limit of open files, some with one.

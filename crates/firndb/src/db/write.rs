@@ -28,9 +28,9 @@ use super::insert::{Target, Targets, insert_records};
 use super::{DbInner, DbState, LiveWal, attention};
 use crate::options::{DbOptions, FlushOptions, WriteOptions};
 use crate::version::VersionSet;
-use crate::write::{ContentFlags, WriteBatch};
 use crate::write::group::{GroupExecutor, Insertion, Leadership, LoggedGroup, WriteFlags, WriteGroup};
 use crate::write::wal::{WalFormat, WalWriter};
+use crate::write::{ContentFlags, WriteBatch};
 
 /// How long a leader that must slow down sleeps before it looks again.
 const STALL_STEP_MICROS: u64 = 1001;
@@ -160,9 +160,8 @@ impl DbInner {
                     cf
                 }
                 Record::DeleteRange { cf, begin, end } => {
-                    let backwards = family(cf).is_some_and(|data| {
-                        data.comparator.compare_user(begin, end) == std::cmp::Ordering::Greater
-                    });
+                    let backwards = family(cf)
+                        .is_some_and(|data| data.comparator.compare_user(begin, end) == std::cmp::Ordering::Greater);
                     if backwards {
                         return Err(Error::invalid_argument("end key comes before start key"));
                     }
