@@ -118,7 +118,7 @@ impl DbInner {
     ///
     /// # Errors
     /// `NotSupported` or `InvalidArgument` for options that do not fit; those of opening tables.
-    pub(crate) fn cursor(self: &Arc<Self>, options: ReadOptions, data: &Arc<ColumnFamilyData>) -> Result<Cursor> {
+    pub(crate) fn cursor(self: &Arc<Self>, mut options: ReadOptions, data: &Arc<ColumnFamilyData>) -> Result<Cursor> {
         self.check_owner(data)?;
         self.check_open()?;
         if options.read_tier == ReadTier::Persisted {
@@ -126,6 +126,9 @@ impl DbInner {
         }
         if options.timestamp.is_some() || options.iter_start_ts.is_some() {
             return Err(Error::invalid_argument("the column family has no user-defined timestamps"));
+        }
+        if self.options().prefix_seek_opt_in_only && !options.prefix_same_as_start && !options.auto_prefix_mode {
+            options.total_order_seek = true;
         }
         let view = self.view(&options, data);
         self.cursor_at(options, data, view)
@@ -370,6 +373,8 @@ impl RangeIterator {
             Bound::Excluded(key) => options.iterate_upper_bound = Some(key.as_ref().to_vec()),
             Bound::Unbounded => {}
         }
+        // A range means all its keys, whatever prefix they have.
+        options.total_order_seek |= !options.prefix_same_as_start && !options.auto_prefix_mode;
         let view = db.view(&options, data);
         Self {
             db: Arc::clone(db),

@@ -41,7 +41,8 @@ impl DbInner {
                 return Err(Error::aborted("the column family was not created"));
             };
             let id = version.column_family();
-            let tables = self.tables.set_family(id, spec.clone(), &options, &db, self.env.fs(), &self.path);
+            let tables =
+                self.tables.set_family(id, spec.clone(), &options, &db, self.env.fs(), &self.path, &self.session_id);
             let identity =
                 FamilyIdentity { id, name: name.to_owned(), owner: self.instance, table_dirs: spec.paths.clone() };
             let controller = Arc::clone(&state.controller);

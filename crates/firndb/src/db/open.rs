@@ -89,6 +89,12 @@ pub(crate) fn refuse_unsupported(name: &str, options: &ColumnFamilyOptions) -> R
     Ok(())
 }
 
+/// What names the database and this run of it.
+struct Identity {
+    db_id: String,
+    session_id: String,
+}
+
 /// An open in progress.
 struct Opening {
     layout: Layout,
@@ -175,6 +181,8 @@ impl Opening {
     fn open_existing(self, lock: Option<Box<dyn FileLock>>) -> Result<Db> {
         let fs = Arc::clone(self.fs());
         let tables = Arc::new(Tables::default());
+        let entropy = self.env.entropy();
+        let session_id = encode_session_id(entropy.next_u64(), entropy.next_u64());
         let set_options = VersionSetOptions {
             max_manifest_file_size: self.options.max_manifest_file_size,
             max_manifest_space_amp_pct: self.options.max_manifest_space_amp_pct,
@@ -186,7 +194,7 @@ impl Opening {
         let specs = here.iter().map(|(_, descriptor)| self.family_spec(descriptor)).collect();
         for (id, descriptor) in &here {
             let spec = self.family_spec(descriptor);
-            tables.set_family(*id, spec, &descriptor.options, &self.options, &fs, &self.layout.db_dir);
+            tables.set_family(*id, spec, &descriptor.options, &self.options, &fs, &self.layout.db_dir, &session_id);
         }
         let mode = match self.mode {
             Mode::ReadWrite => OpenMode::ReadWrite,
@@ -202,7 +210,7 @@ impl Opening {
             versions.set_db_id(db_id.clone());
         }
         self.skip_existing_numbers(&versions)?;
-        let db = self.build(versions, tables, db_id, lock)?;
+        let db = self.build(versions, tables, Identity { db_id, session_id }, lock)?;
         let mut state = db.state.lock();
         db.tables.preload(&state.versions, &self.options)?;
         let mut replayed = db.replay_wals(&mut state, self.mode == Mode::ReadWrite)?;
@@ -355,7 +363,7 @@ impl Opening {
         &self,
         versions: VersionSet,
         tables: Arc<Tables>,
-        db_id: String,
+        identity: Identity,
         lock: Option<Box<dyn FileLock>>,
     ) -> Result<Arc<DbInner>> {
         let instance = INSTANCES.fetch_add(1, Ordering::Relaxed);
@@ -364,7 +372,7 @@ impl Opening {
         let mut states = BTreeMap::new();
         for family in versions.families() {
             let Some(descriptor) = self.descriptors.iter().find(|d| d.name == family.spec().name) else { continue };
-            let identity = FamilyIdentity {
+            let family_identity = FamilyIdentity {
                 id: family.id(),
                 name: descriptor.name.clone(),
                 owner: instance,
@@ -374,12 +382,10 @@ impl Opening {
             let version = Arc::clone(family.current());
             let open_tables = tables.family(family.id())?;
             let earliest = versions.last_sequence();
-            let state = FamilyState::new(identity, options, open_tables, version, earliest, &controller);
+            let state = FamilyState::new(family_identity, options, open_tables, version, earliest, &controller);
             families.add(&state.data);
             states.insert(family.id(), state);
         }
-        let entropy = self.env.entropy();
-        let session_id = encode_session_id(entropy.next_u64(), entropy.next_u64());
         Ok(Arc::new_cyclic(|this: &Weak<DbInner>| {
             let visible = Arc::clone(versions.last_sequence_cell());
             DbInner {
@@ -389,8 +395,8 @@ impl Opening {
                 layout: self.layout.clone(),
                 env: self.env.clone(),
                 read_only: self.mode == Mode::ReadOnly,
-                db_id,
-                session_id,
+                db_id: identity.db_id,
+                session_id: identity.session_id,
                 options: RwLock::new(Arc::new(self.options.clone())),
                 logger: RwLock::new(self.options.info_log.clone().unwrap_or_else(|| Arc::new(NullLogger))),
                 directories: RwLock::new(None),

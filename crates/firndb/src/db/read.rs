@@ -59,6 +59,10 @@ pub(crate) fn table_read_options(options: &ReadOptions) -> TableReadOptions {
         verify_checksums: options.verify_checksums,
         fill_cache: options.fill_cache,
         cache_only: options.read_tier == ReadTier::BlockCache,
+        total_order_seek: options.total_order_seek,
+        auto_prefix_mode: options.auto_prefix_mode,
+        prefix_same_as_start: options.prefix_same_as_start,
+        iterate_upper_bound: options.iterate_upper_bound.as_deref().map(Arc::from),
         readahead,
         ..TableReadOptions::default()
     }

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use firn_env::sync::RwLock;
 use firn_env::{AccessPattern, FileOptions, FileSystem};
 use firn_error::{Error, ErrorKind, Result};
-use firn_table::TableReaderOptions;
+use firn_table::cache::CacheOptions;
+use firn_table::{BlockCache, TableReaderOptions};
 
-use crate::options::{ColumnFamilyOptions, DbOptions};
+use crate::options::{BlockBasedTableOptions, ColumnFamilyOptions, DbOptions, TableFactory};
 use crate::version::{
     FamilySpec, FamilyTables, FamilyTablesOptions, FileMetaData, FileStats, FileStatsLoader, OpenPolicy, TableSource,
     VersionSet,
@@ -25,6 +26,7 @@ pub(crate) struct Tables {
 
 impl Tables {
     /// Tells how the tables of family `id` are opened from now on.
+    #[expect(clippy::too_many_arguments, reason = "all of it describes one family")]
     pub(crate) fn set_family(
         &self,
         id: u32,
@@ -33,6 +35,7 @@ impl Tables {
         db: &DbOptions,
         fs: &Arc<dyn FileSystem>,
         db_path: &std::path::Path,
+        session_id: &str,
     ) -> Arc<FamilyTables> {
         let access_pattern = if db.advise_random_on_open { AccessPattern::Random } else { AccessPattern::Normal };
         let family = Arc::new(FamilyTables::new(FamilyTablesOptions {
@@ -44,7 +47,7 @@ impl Tables {
                 ..FileOptions::default()
             },
             db_path: db_path.to_path_buf(),
-            reader: reader_options(&spec, cf),
+            reader: reader_options(&spec, cf, session_id),
             spec,
             capacity: usize::try_from(db.max_open_files).ok().map(|limit| limit.saturating_sub(10).max(1)),
             verify_sst_unique_id_in_manifest: db.verify_sst_unique_id_in_manifest,
@@ -86,10 +89,25 @@ impl FileStatsLoader for Tables {
     }
 }
 
-fn reader_options(spec: &FamilySpec, cf: &ColumnFamilyOptions) -> TableReaderOptions {
+/// The capacity in bytes of the block cache that a column family gets when its options name none.
+const DEFAULT_BLOCK_CACHE_BYTES: usize = 32 << 20;
+
+fn reader_options(spec: &FamilySpec, cf: &ColumnFamilyOptions, session_id: &str) -> TableReaderOptions {
+    let table = match &cf.table_factory {
+        TableFactory::BlockBased(table) => table.clone(),
+        TableFactory::Plain(_) | TableFactory::Cuckoo(_) => BlockBasedTableOptions::default(),
+    };
+    let block_cache = match &table.block_cache {
+        _ if table.no_block_cache => None,
+        Some(cache) => Some(Arc::clone(cache)),
+        None => Some(Arc::new(BlockCache::new(&CacheOptions::new(DEFAULT_BLOCK_CACHE_BYTES)))),
+    };
     TableReaderOptions {
         comparator: spec.order.clone(),
         prefix_extractor: cf.prefix_extractor.clone(),
+        block_cache,
+        table,
+        session_id: session_id.to_owned(),
         ..TableReaderOptions::default()
     }
 }

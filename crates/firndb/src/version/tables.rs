@@ -155,7 +155,7 @@ impl FamilyTables {
         let path = table_path(&*options.fs, directory, file.number)?;
         let source = options.fs.new_random_access_file(&path, &options.file_options)?;
         let largest_sequence = (!file.has_unknown_sequences()).then_some(file.largest_sequence.0);
-        let reader = TableReaderOptions { largest_sequence, ..options.reader.clone() };
+        let reader = TableReaderOptions { largest_sequence, file_number: file.number.get(), ..options.reader.clone() };
         let table = OpenTable::new(TableReader::open(source, file.file_size, reader)?)?;
         self.check_unique_id(file, &table).map_err(|error| error.with_file(&path))?;
         file.handle().set_stats(table.stats());
