@@ -19,6 +19,8 @@ mod settings;
 mod universal;
 
 #[cfg(test)]
+mod simulation_tests;
+#[cfg(test)]
 mod tests;
 
 use std::fmt;
