@@ -204,6 +204,7 @@ impl<'a> Job<'a> {
 
     fn read_options(&self) -> TableReadOptions {
         TableReadOptions {
+            total_order_seek: true,
             // Blocks that are about to be rewritten would only push others out.
             fill_cache: false,
             readahead: ReadAheadOptions { fixed_bytes: self.context.readahead_bytes, ..ReadAheadOptions::default() },
