@@ -24,6 +24,16 @@ pub(crate) struct Target {
     pub(crate) skip: bool,
 }
 
+impl Target {
+    /// Calls `full` if the memtable is full and nobody said so yet.
+    #[inline]
+    fn look_whether_full(&self, full: &mut dyn FnMut()) {
+        if self.mem.try_schedule_flush() {
+            full();
+        }
+    }
+}
+
 /// The column families that take inserts, by ascending id.
 #[derive(Default)]
 pub(crate) struct Targets(Vec<Target>);
@@ -52,7 +62,7 @@ impl Targets {
 }
 
 /// Inserts `records` under sequence numbers from `first` on; returns the number after the last one. Records of column
-/// families that do not exist (any more) are passed over.
+/// families that do not exist (any more) are passed over. `full` is called once for every memtable that is full now.
 ///
 /// # Errors
 /// `NotSupported` for a record that this engine does not keep, and what
@@ -62,8 +72,10 @@ pub(crate) fn insert_records(
     records: BatchIter<'_>,
     first: SequenceNumber,
     targets: &Targets,
+    full: &mut dyn FnMut(),
 ) -> Result<SequenceNumber> {
     let mut sequence = first;
+    let mut last: Option<&Target> = None;
     for record in records {
         let record = record?;
         let (cf, value_type, key, value) = match record {
@@ -84,10 +96,19 @@ pub(crate) fn insert_records(
             | Record::Rollback { .. } => continue,
         };
         match targets.find(cf) {
-            Some(target) if !target.skip => insert_one(target, sequence, value_type, key, value)?,
+            Some(target) if !target.skip => {
+                insert_one(target, sequence, value_type, key, value)?;
+                // Most batches stay in one family, which is then asked once whether it is full.
+                if let Some(left) = last.replace(target).filter(|left| !std::ptr::eq(*left, target)) {
+                    left.look_whether_full(full);
+                }
+            }
             _ => {}
         }
         sequence = sequence.plus(1);
+    }
+    if let Some(target) = last {
+        target.look_whether_full(full);
     }
     Ok(sequence)
 }

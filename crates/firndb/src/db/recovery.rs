@@ -240,7 +240,7 @@ fn apply_batch(
 ) -> Result<SequenceNumber> {
     let records = BatchIter::new(data)?;
     if !holds_transaction_markers(data)? {
-        return insert_records(records, sequence, targets);
+        return insert_records(records, sequence, targets, &mut || {});
     }
     let mut next = sequence;
     let mut section: Option<Vec<u8>> = None;
@@ -268,12 +268,12 @@ fn apply_batch(
             (Record::Commit { xid }, _) => match prepared.remove(*xid) {
                 Some(Prepared { records, sequence: Some(sequence), .. }) => {
                     let batch = as_batch(&records)?;
-                    insert_records(BatchIter::new(&batch)?, sequence, targets)?;
+                    insert_records(BatchIter::new(&batch)?, sequence, targets, &mut || {})?;
                     next = next.plus(1);
                 }
                 Some(Prepared { records, .. }) => {
                     let batch = as_batch(&records)?;
-                    next = insert_records(BatchIter::new(&batch)?, next, targets)?;
+                    next = insert_records(BatchIter::new(&batch)?, next, targets, &mut || {})?;
                 }
                 None => {}
             },
@@ -285,7 +285,7 @@ fn apply_batch(
                 let mut one = Vec::new();
                 record.encode(&mut one);
                 let batch = as_batch(&one)?;
-                next = insert_records(BatchIter::new(&batch)?, next, targets)?;
+                next = insert_records(BatchIter::new(&batch)?, next, targets, &mut || {})?;
             }
         }
     }

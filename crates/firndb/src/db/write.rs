@@ -8,7 +8,7 @@
 //! before it is visible. With `sync`, WALs that were closed before and not yet synced are synced first, oldest first, and
 //! the directory once per new WAL, so that no synced write survives a power failure without those before it.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
 use firn_env::sync::MutexGuard;
@@ -64,7 +64,12 @@ impl LogState {
 }
 
 /// Carries out the steps of a group.
-struct Executor<'a>(&'a DbInner);
+struct Executor<'a> {
+    db: &'a DbInner,
+    /// Where records go, known once this writer has led its group through the log; members that insert their own batches
+    /// look it up.
+    targets: OnceCell<Arc<Targets>>,
+}
 
 thread_local! {
     /// A batch per thread for writes of single records, so that they allocate nothing.
@@ -115,7 +120,7 @@ impl DbInner {
     fn write_checked(&self, options: &WriteOptions, batch: &WriteBatch) -> Result<()> {
         let flags =
             WriteFlags { sync: options.sync, disable_wal: options.disable_wal, no_slowdown: options.no_slowdown };
-        self.writers.write(batch, flags, &Executor(self))
+        self.writers.write(batch, flags, &Executor { db: self, targets: OnceCell::new() })
     }
 
     /// The checks of the options of a write (spec 07a §1.1), before it queues up.
@@ -631,15 +636,15 @@ fn wal_file_options(options: &DbOptions, block_bytes: u64) -> FileOptions {
 impl GroupExecutor for Executor<'_> {
     #[inline]
     fn prepare(&self, leader: &Leadership<'_>, flags: WriteFlags) -> Result<()> {
-        if self.0.attention.load(Ordering::Acquire) == 0 {
+        if self.db.attention.load(Ordering::Acquire) == 0 {
             return Ok(());
         }
-        self.0.attend(leader, flags)
+        self.db.attend(leader, flags)
     }
 
     #[inline]
     fn log(&self, group: &WriteGroup<'_>) -> Result<LoggedGroup> {
-        let db = self.0;
+        let db = self.db;
         let mut log = db.log.lock();
         let first_sequence = db.visible_sequence().plus(1);
         let last = first_sequence.get() + group.count();
@@ -658,6 +663,7 @@ impl GroupExecutor for Executor<'_> {
         let parallel = log.parallel_inserts
             && group.is_worth_parallel_insertion()
             && !group.content().intersects(ContentFlags::MERGE);
+        let _ = self.targets.set(Arc::clone(&log.targets));
         let insertion = if parallel { Insertion::ByMembers } else { Insertion::ByLeader };
         Ok(LoggedGroup { first_sequence, insertion })
     }
@@ -665,27 +671,22 @@ impl GroupExecutor for Executor<'_> {
     #[inline]
     fn insert(&self, batch: &WriteBatch, sequence: SequenceNumber) -> Result<()> {
         // Nobody changes the targets before the group is complete.
-        let targets = Arc::clone(&self.0.log.lock().targets);
+        let targets = self.targets.get_or_init(|| Arc::clone(&self.db.log.lock().targets));
         let records = BatchIter::new(batch.data())?;
         // Families were checked before the batch queued up; one that was dropped since then needs nothing any more.
-        insert_records(records, sequence, &targets)?;
-        for target in targets.iter() {
-            if target.mem.try_schedule_flush() {
-                self.0.raise(attention::MEMTABLE_FULL);
-            }
-        }
+        insert_records(records, sequence, targets, &mut || self.db.raise(attention::MEMTABLE_FULL))?;
         Ok(())
     }
 
     #[inline]
     fn publish(&self, last: SequenceNumber) {
-        self.0.visible.store(last.get(), Ordering::Release);
+        self.db.visible.store(last.get(), Ordering::Release);
     }
 
     #[cold]
     fn failed(&self, error: &Error) {
         // The WAL has what the memtables lack: going on would make a hole.
-        self.0.set_background_error(&mut self.0.state.lock(), BackgroundErrorReason::MemTable, error);
+        self.db.set_background_error(&mut self.db.state.lock(), BackgroundErrorReason::MemTable, error);
     }
 }
 
