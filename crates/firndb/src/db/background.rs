@@ -175,7 +175,7 @@ impl DbInner {
             scores: &scores,
             running: &running,
             now_secs,
-            oldest_snapshot: self.snapshots.oldest().map_or_else(|| self.visible_sequence(), |(sequence, _)| sequence),
+            oldest_snapshot: state.oldest_snapshot_at_release,
             random: state.next_job_id.wrapping_mul(0x9E37_79B9_7F4A_7C15),
         }))
     }
@@ -420,6 +420,8 @@ impl DbInner {
 impl SnapshotReleased for DbInner {
     fn oldest_snapshot_released(&self) {
         let mut state = self.state.lock();
+        let oldest = self.snapshots.oldest().map_or_else(|| self.visible_sequence(), |(sequence, _)| sequence);
+        state.oldest_snapshot_at_release = state.oldest_snapshot_at_release.max(oldest);
         let ids: Vec<u32> = state.families.keys().copied().collect();
         for id in ids {
             self.mark_bottommost_files(&mut state, id);

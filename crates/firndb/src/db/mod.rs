@@ -144,6 +144,9 @@ pub(crate) struct DbState {
     pub(crate) compactions_running: usize,
     /// Plans that are being carried out.
     pub(crate) running: Vec<Arc<CompactionPlan>>,
+    /// The oldest snapshot when one was last released (the visible sequence if none was left): only then may files of the
+    /// bottommost level have become worth rewriting.
+    pub(crate) oldest_snapshot_at_release: SequenceNumber,
     /// How often background work was paused.
     pub(crate) paused: u32,
     /// How many manual compactions want to be alone.
@@ -178,6 +181,7 @@ impl DbState {
             compactions_scheduled: 0,
             compactions_running: 0,
             running: Vec::new(),
+            oldest_snapshot_at_release: SequenceNumber::ZERO,
             paused: 0,
             exclusive_manual: 0,
             deletions_disabled: 0,

@@ -29,8 +29,9 @@ pub struct PickerInput<'a> {
     pub running: &'a [Arc<CompactionPlan>],
     /// Wall clock, in unix seconds.
     pub now_secs: u64,
-    /// The oldest snapshot, or the last published sequence if there is none: what is older on the bottommost level, no
-    /// reader can tell from sequence zero.
+    /// The oldest snapshot when a snapshot was last released, or the sequence published then if none was left; zero if none
+    /// was ever released. Files of the bottommost level with older entries only may be rewritten with sequence zero.
+    /// (Without any snapshot compactions zero what they can at once, and files that were moved there stay as they are.)
     pub oldest_snapshot: firn_format::key::SequenceNumber,
     /// Breaks ties where no file is better than another; any number.
     pub random: u64,

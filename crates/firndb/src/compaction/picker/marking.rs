@@ -55,7 +55,7 @@ pub(super) fn periodic(version: &Version, options: &PickerOptions, now_secs: u64
 /// Files with nothing below them that hold sequence numbers, or versions, which no snapshot needs.
 pub(super) fn bottommost(input: &PickerInput<'_>) -> Vec<Marked> {
     let (version, options) = (input.version, input.options);
-    if options.allow_ingest_behind {
+    if options.allow_ingest_behind || input.oldest_snapshot == SequenceNumber::ZERO {
         return Vec::new();
     }
     let old_enough = |file: &FileMetaData| {
