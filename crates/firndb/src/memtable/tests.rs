@@ -68,6 +68,7 @@ fn the_same_key_and_sequence_is_refused() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of inserts, all like those of other tests")]
 fn becomes_full_where_the_reference_does() {
     // Spec 07a §2.1: W = 1 MiB, B = 128 KiB: the switch happened with A = 2048 + 8 blocks.
     let table = bytewise();
@@ -260,6 +261,7 @@ fn threads_write_and_read_at_once() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a thousand inserts, all like those of other tests")]
 fn the_stem_of_a_memtable_is_what_its_keys_share() {
     let table = bytewise();
     let mut model = BTreeMap::new();
