@@ -456,8 +456,9 @@ impl DbInner {
 
     /// Forgets closed WALs below `number`, which are obsolete.
     pub(crate) fn drop_closed_wals_below(&self, number: FileNumber) {
-        let mut log = self.log.lock();
-        log.unsynced.retain(|wal| wal.number() >= number);
+        let obsolete: Vec<WalWriter> = self.log.lock().unsynced.extract_if(.., |wal| wal.number() < number).collect();
+        // Unmapping a large file takes long enough to be felt by writers, so not under the lock.
+        drop(obsolete);
     }
 
     /// What a leader does when something asks for attention.
