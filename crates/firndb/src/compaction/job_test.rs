@@ -165,10 +165,13 @@ impl World {
             }
         }
         newest.retain(|key, (sequence, value_type, _)| {
-            let covering = runs
-                .iter()
-                .filter_map(|run| run.tombstones.as_ref())
-                .map(|list| list.max_covering_sequence(key, SequenceNumber(snapshot), &self.spec.order).0);
+            let order = &self.spec.order;
+            let covering = runs.iter().flat_map(|run| run.tombstones.iter()).map(|window| {
+                let inside = window.from.as_ref().is_none_or(|from| !from.is_right_of(key, order))
+                    && window.until.as_ref().is_none_or(|until| until.is_right_of(key, order));
+                let list = window.tombstones.as_ref().filter(|_| inside);
+                list.map_or(0, |list| list.max_covering_sequence(key, SequenceNumber(snapshot), order).0)
+            });
             *value_type == ValueType::Value && covering.max().unwrap_or(0) <= *sequence
         });
         newest.into_iter().map(|(key, (_, _, value))| (key, value)).collect()
