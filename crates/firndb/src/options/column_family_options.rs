@@ -124,7 +124,7 @@ option_set! {
         max_write_buffer_number: i32 = 2 => mutable;
         /// Bytes of flushed memtables kept for conflict checking; -1 = max_write_buffer_number x write_buffer_size.
         max_write_buffer_size_to_maintain: i64 = 0;
-        /// Same, averaged over operations of an iterator window.
+        /// Hidden memtable entries skipped per iterator operation, averaged over a window, that request a flush.
         memtable_avg_op_scan_flush_trigger: u32 = 0 => mutable new;
         /// Reuse the search path between sorted MultiGet keys in the memtable.
         memtable_batch_lookup_optimization: bool = false => new;

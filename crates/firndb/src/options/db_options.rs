@@ -48,7 +48,7 @@ option_set! {
         bgerror_resume_retry_interval: u64 = 1_000_000;
         /// Incremental range sync of SST/blob files every N bytes (0 = off).
         bytes_per_sync: u64 = 0 => mutable;
-        /// Readahead of compaction inputs.
+        /// Read-ahead of compaction inputs in bytes; 0 is none.
         compaction_readahead_size: usize = 2_097_152 => mutable;
         /// Compaction compares entries read / written with the counts in table properties.
         compaction_verify_record_count: bool = true => new;
@@ -203,7 +203,7 @@ option_set! {
         verify_manifest_content_on_close: bool = false => mutable new;
         /// On opening a table compare its unique id with the one stored in the MANIFEST.
         verify_sst_unique_id_in_manifest: bool = true;
-        /// Same for WAL files.
+        /// Incremental range sync of WAL files every N bytes (0 = off).
         wal_bytes_per_sync: u64 = 0 => mutable;
         /// Streaming compression of WAL records; only kZSTD is effective.
         wal_compression: CompressionType = CompressionType::None;
