@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, compiler_fence};
 
 use firn_error::{Error, Result};
 
@@ -26,6 +27,8 @@ const LOG_BLOCK_BYTES: u64 = 32 << 10;
 const FIRST_WINDOW_BYTES: u64 = 256 << 10;
 /// Windows double up to this size; see docs/performance.md for the figures.
 const LARGEST_WINDOW_BYTES: u64 = 16 << 20;
+/// The start of a log record with its length and type, in one store.
+const RECORD_HEAD_BYTES: usize = 8;
 /// Pages are made present in steps of this size ahead of the appends, instead of one fault per page.
 const POPULATE_BYTES: usize = 128 << 10;
 
@@ -142,6 +145,17 @@ fn is_no_space(error: &io::Error) -> bool {
 
 impl WritableFile for MappedLog {
     fn append(&mut self, mut data: &[u8]) -> Result<()> {
+        if let (Some(window), Some((head, rest))) = (&mut self.window, data.split_first_chunk::<RECORD_HEAD_BYTES>())
+            && data.len() <= self.populated - self.used
+        {
+            // The head goes last: a process killed within this copy leaves zeros where the record would begin, which
+            // readers take for the end of the log, and not a record whose checksum fails.
+            window.write(self.used + RECORD_HEAD_BYTES, rest);
+            compiler_fence(Ordering::SeqCst);
+            window.write(self.used, head);
+            self.used += data.len();
+            return Ok(());
+        }
         while !data.is_empty() {
             if self.used >= self.populated {
                 self.prepare()?;
