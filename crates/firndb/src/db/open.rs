@@ -26,6 +26,7 @@ use super::snapshot::SnapshotList;
 use super::tables::Tables;
 use super::write::LogState;
 use super::{DbInner, DbState};
+use crate::compaction::picker::levels_to_push_down;
 use crate::options::{
     ColumnFamilyOptions, DbOptions, InfoLogLevel, TableFactory, sanitize_column_family_options, sanitize_db_options,
     validate_column_family_options, validate_db_options,
@@ -231,6 +232,10 @@ impl Opening {
             {
                 edits.push(VersionEdit { wal_deletion: Some(FileNumber(last.0 + 1)), ..VersionEdit::default() });
             }
+            edits.extend(state.versions.families().filter_map(|family| {
+                let options = db.picker_options(&state, family.id())?;
+                levels_to_push_down(family.current(), &options)
+            }));
             if edits.is_empty() {
                 edits.push(VersionEdit::default());
             }

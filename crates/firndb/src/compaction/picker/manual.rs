@@ -7,11 +7,12 @@ use std::sync::Arc;
 use firn_error::{Error, Result};
 use firn_format::filename;
 use firn_format::key::{FileNumber, InternalKey, SequenceNumber, ValueType};
+use firn_format::version_edit::VersionEdit;
 
 use super::inputs::{
     Files, PickerInput, PlanDraft, any_busy, clean_cut, key_range, slice, total_bytes, widen_to_clean_cut,
 };
-use super::{CompactionInput, CompactionPlan, CompactionReason, CompactionWork, leveled};
+use super::{CompactionInput, CompactionPlan, CompactionReason, CompactionWork, PickerOptions, leveled};
 use crate::options::CompactionStyle;
 use crate::version::{FileMetaData, Version};
 
@@ -451,4 +452,26 @@ pub fn files_to_promote(version: &Version, target_level: usize) -> Result<Files>
         return Err(Error::invalid_argument("All levels up to target_level must be empty"));
     }
     Ok(files)
+}
+
+/// At opening, with dynamic level targets: an edit that moves whole levels down, so that they fill from the last one (or the
+/// last but one, where the last is reserved) upward. `None` if they do already.
+pub fn levels_to_push_down(version: &Version, options: &PickerOptions) -> Option<VersionEdit> {
+    if !options.level_compaction_dynamic_level_bytes || options.disable_auto_compactions {
+        return None;
+    }
+    let reserved = options.allow_ingest_behind || options.preclude_last_level_data_seconds > 0;
+    let mut edit = VersionEdit { column_family: version.column_family(), ..VersionEdit::default() };
+    let last = version.num_levels() - 1;
+    let mut target = if reserved && version.files(last).is_empty() { last.checked_sub(1)? } else { last };
+    for level in (1..=target).rev().filter(|level| !version.files(*level).is_empty()) {
+        if level < target {
+            for file in version.files(level) {
+                edit.delete_file(u32::try_from(level).ok()?, file.number);
+                edit.add_file(u32::try_from(target).ok()?, file.to_new_file());
+            }
+        }
+        target -= 1;
+    }
+    (!edit.new_files.is_empty()).then_some(edit)
 }

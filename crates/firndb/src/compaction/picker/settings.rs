@@ -69,6 +69,8 @@ pub struct PickerOptions {
     pub write_buffer_size: u64,
     /// Into how many parallel parts a compaction may be split.
     pub max_subcompactions: u32,
+    /// Compactions run only when a caller asks.
+    pub disable_auto_compactions: bool,
     /// Whether a compaction filter may change entries, which rules trivial moves by callers out.
     pub filtered: bool,
     /// Parameters of universal compaction.
@@ -139,6 +141,7 @@ impl PickerOptions {
             bottommost_file_compaction_delay: u64::from(family.bottommost_file_compaction_delay),
             write_buffer_size: family.write_buffer_size as u64,
             max_subcompactions: db.max_subcompactions.max(1),
+            disable_auto_compactions: family.disable_auto_compactions,
             filtered,
             compaction_options_universal: family.compaction_options_universal.clone(),
             compaction_options_fifo: family.compaction_options_fifo.clone(),

@@ -266,6 +266,12 @@ impl Script {
                 self.carry_out(&plan);
                 self.show_tree()
             }
+            "open" => {
+                if let Some(edit) = levels_to_push_down(&self.version, &self.options) {
+                    self.apply(&edit, &NoFileStats);
+                }
+                self.show_tree()
+            }
             "flushes" => self.flushes(lines),
             "manual" => self.manual(arguments),
             "compact-files" => self.compact_files(arguments),
