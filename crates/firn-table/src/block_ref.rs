@@ -34,7 +34,7 @@ impl TableBlock {
     /// Bytes of memory that the block takes.
     pub fn memory_bytes(&self) -> usize {
         match self {
-            Self::Data(block) => size_of::<Self>() + block.view().payload.len(),
+            Self::Data(block) => size_of::<Self>() + block.payload_memory_bytes(),
             Self::Index(block) => block.memory_bytes(),
             Self::Filter(block) => block.memory_bytes(),
         }

@@ -12,25 +12,35 @@ use firn_error::{Error, Result};
 use firn_format::block::{BlockLayout, BlockView, EntryHeader, bad_entry, common_prefix};
 use firn_format::key::{FOOTER_SIZE, extract_user_key};
 
+use crate::frame::Frame;
 use crate::index_block::prefix_word;
 
 /// A data block: its payload, where its parts lie, and the way into it.
 #[derive(Debug)]
 pub struct DataBlock {
-    payload: Box<[u8]>,
+    payload: Frame,
     layout: BlockLayout,
     restarts: RestartTable,
 }
 
 impl DataBlock {
-    /// Takes an uncompressed payload.
+    /// Copies an uncompressed payload.
     ///
     /// # Errors
     /// Corruption when it is no block.
-    pub fn new(payload: Vec<u8>) -> Result<Self> {
+    pub fn new(payload: &[u8]) -> Result<Self> {
+        Self::from_frame(Frame::from(payload))
+    }
+
+    pub(crate) fn from_frame(payload: Frame) -> Result<Self> {
         let layout = BlockLayout::parse(&payload)?;
         let restarts = RestartTable::new(BlockView { payload: &payload, layout });
-        Ok(Self { payload: payload.into_boxed_slice(), layout, restarts })
+        Ok(Self { payload, layout, restarts })
+    }
+
+    /// Bytes of memory that the payload takes.
+    pub(crate) fn payload_memory_bytes(&self) -> usize {
+        self.payload.capacity()
     }
 
     /// The block as cursors walk over it.
@@ -274,7 +284,7 @@ mod tests {
                     entries.push((key, sequence));
                 }
             }
-            let block = DataBlock::new(builder.finish().to_vec()).unwrap();
+            let block = DataBlock::new(builder.finish()).unwrap();
             let comparator = firn_format::comparator::InternalKeyComparator::default();
             let with_prefix = targets.iter().map(|key| [&prefix, key.as_slice()].concat());
             let known = entries.iter().map(|(key, _)| key.user_key().to_vec());

@@ -12,6 +12,7 @@ mod block_ref;
 pub mod builder;
 pub mod cache;
 mod data_block;
+mod frame;
 mod index_block;
 mod iterator;
 mod key_order;

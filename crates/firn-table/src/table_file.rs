@@ -3,6 +3,7 @@
 //! A [`TableFile`] knows how the file's blocks are checked and compressed. It checks every handle against the file's size
 //! before it allocates, every block against its checksum before it decompresses, and names file and offset in errors.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use firn_env::RandomAccessFile;
@@ -14,6 +15,7 @@ use firn_format::footer::Footer;
 use firn_format::index::BlockHandle;
 use firn_format::properties::CompressionUse;
 
+use crate::frame::Frame;
 use crate::readahead::ReadAhead;
 
 /// What a block of a table is for.
@@ -82,6 +84,25 @@ impl Verify {
     }
 }
 
+/// Buffers of a thread that reads compressed blocks.
+#[derive(Default)]
+struct Scratch {
+    stored: Vec<u8>,
+    raw: Vec<u8>,
+}
+
+/// Scratch beyond this is given back after use.
+const SCRATCH_BYTES_MAX: usize = 1 << 20;
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+#[cold]
+fn bad_type() -> Error {
+    Error::corruption("compression type contradicts property rocksdb.compression")
+}
+
 /// One open table file.
 #[derive(Debug)]
 pub(crate) struct TableFile {
@@ -143,26 +164,35 @@ impl TableFile {
         }
     }
 
-    /// The stored block with its trailer, its checksum not yet compared.
-    fn read_stored(&self, handle: BlockHandle, kind: BlockKind, readahead: Option<&mut ReadAhead>) -> Result<Vec<u8>> {
-        let length = self.stored_length(handle, kind)?;
-        if let Some(mapped) = self.file.as_mapped() {
+    /// Fills `stored` with the stored block and its trailer; the checksum is not compared yet.
+    fn read_stored(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        readahead: Option<&mut ReadAhead>,
+        stored: &mut [u8],
+    ) -> Result<()> {
+        let length = stored.len();
+        let got = if let Some(mapped) = self.file.as_mapped() {
             let start = handle.offset as usize;
-            return match mapped.get(start..start + length) {
-                Some(bytes) => Ok(bytes.to_vec()),
-                None => Err(self.locate_block(Error::corruption("truncated block read"), handle, kind)),
-            };
-        }
-        let mut stored = vec![0; length];
-        let got = match readahead {
-            Some(readahead) => readahead.read(&*self.file, self.file_size, handle.offset, &mut stored)?,
-            None => self.file.read_at(handle.offset, &mut stored)?,
+            match mapped.get(start..start + length) {
+                Some(bytes) => {
+                    stored.copy_from_slice(bytes);
+                    length
+                }
+                None => 0,
+            }
+        } else {
+            match readahead {
+                Some(readahead) => readahead.read(&*self.file, self.file_size, handle.offset, stored)?,
+                None => self.file.read_at(handle.offset, stored)?,
+            }
         };
         if got != length {
             let error = Error::corruption(format!("truncated block read: wanted {length} bytes, got {got}"));
             return Err(self.locate_block(error, handle, kind));
         }
-        Ok(stored)
+        Ok(())
     }
 
     /// Compares a stored block with its checksum.
@@ -182,19 +212,15 @@ impl TableFile {
 
     /// The stored payload of a block that is never compressed, followed by its 5 trailer bytes.
     pub(crate) fn read_with_trailer(&self, handle: BlockHandle, kind: BlockKind) -> Result<Vec<u8>> {
-        self.read_stored(handle, kind, None)
+        let mut stored = vec![0; self.stored_length(handle, kind)?];
+        self.read_stored(handle, kind, None, &mut stored)?;
+        Ok(stored)
     }
 
-    /// The uncompressed payload of a block.
-    pub(crate) fn read_block(
-        &self,
-        handle: BlockHandle,
-        kind: BlockKind,
-        dictionary: Option<&DecompressionDictionary>,
-        verify: Verify,
-        readahead: Option<&mut ReadAhead>,
-    ) -> Result<Vec<u8>> {
-        let mut stored = self.read_stored(handle, kind, readahead)?;
+    /// The uncompressed payload of a block other than a data block.
+    pub(crate) fn read_block(&self, handle: BlockHandle, kind: BlockKind, verify: Verify) -> Result<Vec<u8>> {
+        debug_assert!(kind != BlockKind::Data);
+        let mut stored = self.read_with_trailer(handle, kind)?;
         if verify == Verify::Checksum {
             self.verify_stored(&stored, handle, kind)?;
         }
@@ -204,8 +230,59 @@ impl TableFile {
             stored.truncate(payload_size);
             return Ok(stored);
         }
+        let mut raw = Vec::new();
         let payload = stored.get(..payload_size).unwrap_or_default();
-        self.decompress(payload, type_byte, kind, dictionary).map_err(|error| self.locate_block(error, handle, kind))
+        self.decompress(payload, type_byte, kind, None, &mut raw)
+            .map_err(|error| self.locate_block(error, handle, kind))?;
+        Ok(raw)
+    }
+
+    /// The uncompressed payload of a data block.
+    pub(crate) fn read_data_block(
+        &self,
+        handle: BlockHandle,
+        dictionary: Option<&DecompressionDictionary>,
+        verify: Verify,
+        readahead: Option<&mut ReadAhead>,
+    ) -> Result<Frame> {
+        let kind = BlockKind::Data;
+        let length = self.stored_length(handle, kind)?;
+        if self.compression == CompressionUse::None {
+            // What is read is what is kept: read it where it will stay.
+            let mut stored = Frame::new(length);
+            self.read_stored(handle, kind, readahead, &mut stored)?;
+            if verify == Verify::Checksum {
+                self.verify_stored(&stored, handle, kind)?;
+            }
+            let type_byte = stored.get(handle.size as usize).copied().unwrap_or_default();
+            if type_byte != 0 {
+                let error = self.decompress(&[], type_byte, kind, None, &mut Vec::new()).err();
+                return Err(self.locate_block(error.unwrap_or_else(bad_type), handle, kind));
+            }
+            stored.cut(BLOCK_TRAILER_SIZE as u8);
+            return Ok(stored);
+        }
+        SCRATCH.with_borrow_mut(|Scratch { stored, raw }| {
+            stored.clear();
+            stored.resize(length, 0);
+            self.read_stored(handle, kind, readahead, stored)?;
+            if verify == Verify::Checksum {
+                self.verify_stored(stored, handle, kind)?;
+            }
+            let payload = stored.get(..handle.size as usize).unwrap_or_default();
+            match stored.get(handle.size as usize).copied().unwrap_or_default() {
+                0 => Ok(Frame::from(payload)),
+                type_byte => {
+                    self.decompress(payload, type_byte, kind, dictionary, raw)
+                        .map_err(|error| self.locate_block(error, handle, kind))?;
+                    let frame = Frame::from(raw.as_slice());
+                    if raw.capacity() + stored.capacity() > SCRATCH_BYTES_MAX {
+                        (*stored, *raw) = (Vec::new(), Vec::new());
+                    }
+                    Ok(frame)
+                }
+            }
+        })
     }
 
     fn decompress(
@@ -214,7 +291,8 @@ impl TableFile {
         type_byte: u8,
         kind: BlockKind,
         dictionary: Option<&DecompressionDictionary>,
-    ) -> Result<Vec<u8>> {
+        raw: &mut Vec<u8>,
+    ) -> Result<()> {
         if !kind.may_be_compressed() {
             return Err(Error::corruption(format!("compression type {type_byte} on a block that is never compressed")));
         }
@@ -225,12 +303,13 @@ impl TableFile {
             )));
         }
         let dictionary = if kind == BlockKind::Data { dictionary } else { None };
-        compression::decompress_to_vec(
+        compression::decompress(
             compression,
             self.size_format,
             dictionary,
             payload,
             compression::MAX_RAW_BLOCK_BYTES,
+            raw,
         )
     }
 }

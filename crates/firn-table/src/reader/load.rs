@@ -85,8 +85,8 @@ impl TableReader {
     ) -> Result<BlockRef> {
         self.block(handle, options, true, CachePriority::Low, || {
             let verify = Verify::from_option(options.verify_checksums);
-            let payload = self.file.read_block(handle, BlockKind::Data, self.dictionary.as_ref(), verify, readahead)?;
-            DataBlock::new(payload).map(TableBlock::Data)
+            let payload = self.file.read_data_block(handle, self.dictionary.as_ref(), verify, readahead)?;
+            DataBlock::from_frame(payload).map(TableBlock::Data)
         })
     }
 
@@ -100,7 +100,7 @@ impl TableReader {
     ) -> Result<BlockRef> {
         self.block(handle, options, cached, CachePriority::High, || {
             let verify = Verify::from_option(options.verify_checksums);
-            let payload = self.file.read_block(handle, kind, None, verify, None)?;
+            let payload = self.file.read_block(handle, kind, verify)?;
             IndexBlock::decode(&payload, format, &self.order.comparator).map(|index| TableBlock::Index(Box::new(index)))
         })
     }
@@ -128,7 +128,7 @@ impl TableReader {
     fn load_filter(&self, handle: BlockHandle, options: &TableReadOptions, cached: bool) -> Result<BlockRef> {
         self.block(handle, options, cached, CachePriority::High, || {
             let verify = Verify::from_option(options.verify_checksums);
-            let content = self.file.read_block(handle, BlockKind::Filter, None, verify, None)?;
+            let content = self.file.read_block(handle, BlockKind::Filter, verify)?;
             Ok(TableBlock::Filter(Box::new(FilterBlock::new(content))))
         })
     }

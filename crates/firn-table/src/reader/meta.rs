@@ -31,7 +31,7 @@ pub(crate) struct MetaIndex {
 
 impl MetaIndex {
     pub(crate) fn read(file: &TableFile, handle: BlockHandle) -> Result<Self> {
-        let payload = file.read_block(handle, BlockKind::MetaIndex, None, Verify::Checksum, None)?;
+        let payload = file.read_block(handle, BlockKind::MetaIndex, Verify::Checksum)?;
         Self::decode(&payload).map_err(|error| file.locate(error, handle.offset))
     }
 
@@ -104,7 +104,7 @@ pub(crate) fn read_range_tombstones(
     let Some(handle) = metaindex.find(RANGE_DELETIONS) else {
         return Ok(Vec::new());
     };
-    let payload = file.read_block(handle, BlockKind::RangeDeletion, None, Verify::Checksum, None)?;
+    let payload = file.read_block(handle, BlockKind::RangeDeletion, Verify::Checksum)?;
     decode_range_tombstones(&payload, order).map_err(|error| file.locate(error, handle.offset))
 }
 
@@ -131,6 +131,6 @@ fn decode_range_tombstones(payload: &[u8], order: &KeyOrder) -> Result<Vec<Range
 
 /// Reads the compression dictionary.
 pub(crate) fn read_dictionary(file: &TableFile, handle: BlockHandle) -> Result<Option<DecompressionDictionary>> {
-    let payload = file.read_block(handle, BlockKind::CompressionDictionary, None, Verify::Checksum, None)?;
+    let payload = file.read_block(handle, BlockKind::CompressionDictionary, Verify::Checksum)?;
     DecompressionDictionary::new(payload).map(Some).map_err(|error| file.locate(error, handle.offset))
 }

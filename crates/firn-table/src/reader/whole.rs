@@ -141,7 +141,7 @@ impl TableReader {
         let mut readahead = crate::readahead::ReadAhead::new(options.readahead);
         let mut read = |handle| {
             self.file
-                .read_block(handle, BlockKind::Data, self.dictionary.as_ref(), Verify::Checksum, Some(&mut readahead))
+                .read_data_block(handle, self.dictionary.as_ref(), Verify::Checksum, Some(&mut readahead))
                 .map(|_| ())
         };
         self.for_each_index(options, &mut |index| {
