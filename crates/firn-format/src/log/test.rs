@@ -361,6 +361,26 @@ fn a_hole_inside_a_recyclable_compressed_record_loses_nothing() {
     }
 }
 
+/// Readers of RocksDB 7.0 to 7.10 depend on it.
+#[test]
+fn neighbouring_fragments_of_a_frame_begin_at_different_places() {
+    let mut state = 1u64;
+    let noise = (0..300_000).map(|_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    });
+    for kind in [2, 3] {
+        let log = encode(format_of(kind), &[noise.clone().collect()]);
+        let header = if kind == 3 { RECYCLABLE_HEADER_SIZE } else { HEADER_SIZE };
+        let (mut at, mut previous) = (11, None);
+        while at < log.len() {
+            assert_ne!(previous.replace(at % BLOCK_SIZE), Some(at % BLOCK_SIZE));
+            assert!(log[at + 6] != 0, "no hole at {at}");
+            at += header + usize::from(u16::from_le_bytes([log[at + 4], log[at + 5]]));
+        }
+    }
+}
+
 #[test]
 fn damaged_compression_is_reported() {
     let good = hex("e12c08f804000907000000");

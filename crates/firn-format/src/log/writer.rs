@@ -163,9 +163,10 @@ impl LogEncoder {
         }
     }
 
-    /// Cuts a data record into fragments. Each but the last fills its block, so that no padding falls inside the record.
+    /// Cuts a data record into fragments that leave no hole too small for a header inside the record.
     fn data<'a>(&mut self, out: &mut Vec<u8>, total_bytes: usize, mut parts: impl Iterator<Item = &'a [u8]>) {
         let header = self.header_size();
+        let is_frame = self.format.compression != LogCompression::None;
         out.reserve(total_bytes + header * (2 + total_bytes / (BLOCK_SIZE - RECYCLABLE_HEADER_SIZE)) + header);
         let left = self.left_in_block();
         if left < header {
@@ -175,8 +176,14 @@ impl LogEncoder {
         let mut left_bytes = total_bytes;
         let mut begin = true;
         loop {
-            let fragment = left_bytes.min(self.left_in_block() - header);
+            let room = self.left_in_block() - header;
+            let mut fragment = left_bytes.min(room);
             let end = fragment == left_bytes;
+            if !end && is_frame && room == BLOCK_SIZE - header {
+                // Readers of RocksDB 7.0 to 7.10 lose a compressed fragment that begins at the same place of its block as
+                // the one before it did: never let one fill a whole block.
+                fragment /= 2;
+            }
             let number = match (begin, end) {
                 (true, true) => record_type::FULL,
                 (true, false) => record_type::FIRST,
