@@ -365,12 +365,13 @@ fn a_hole_inside_a_recyclable_compressed_record_loses_nothing() {
 #[test]
 fn neighbouring_fragments_of_a_frame_begin_at_different_places() {
     let mut state = 1u64;
-    let noise = (0..300_000).map(|_| {
+    let mut noise = vec![0u8; 300_000];
+    for byte in &mut noise {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 56) as u8
-    });
+        *byte = (state >> 56) as u8;
+    }
     for kind in [2, 3] {
-        let log = encode(format_of(kind), &[noise.clone().collect()]);
+        let log = encode(format_of(kind), std::slice::from_ref(&noise));
         let header = if kind == 3 { RECYCLABLE_HEADER_SIZE } else { HEADER_SIZE };
         let (mut at, mut previous) = (11, None);
         while at < log.len() {
