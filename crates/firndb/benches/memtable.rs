@@ -174,7 +174,7 @@ fn run(name: &str, prefix: &str, stem: &[u8], number: impl Fn(u64) -> u64, filte
     let probe = |wanted: Box<dyn Fn(u64) -> Vec<u8>>| {
         let targets: Vec<InternalKey> =
             (0..lookups).map(|i| InternalKey::for_seek(&wanted(i), SequenceNumber::MAX)).collect();
-        move |table: &MemTable| {
+        move |table: &Arc<MemTable>| {
             let mut found = 0;
             for target in &targets {
                 let mut context = GetContext::new(target.user_key(), None, LookupMode::Value);

@@ -197,16 +197,33 @@ impl MemTable {
     /// [`max_covering_tombstone`](Self::max_covering_tombstone).
     #[inline]
     pub fn get<S: GetSink + ?Sized>(&self, lookup: &[u8], sink: &mut S) {
+        self.get_from(lookup, None, sink);
+    }
+
+    /// As [`get`](Self::get), with values that keep the memtable alive when they are pinned.
+    #[inline]
+    pub fn get_pinnable<S: GetSink + ?Sized>(self: &Arc<Self>, lookup: &[u8], sink: &mut S) {
+        self.get_from(lookup, Some(self), sink);
+    }
+
+    #[inline]
+    fn get_from<S: GetSink + ?Sized>(&self, lookup: &[u8], owner: Option<&Arc<Self>>, sink: &mut S) {
         let user_key = extract_user_key(lookup);
         if let Some(filter) = &self.filter
             && !filter.may_contain(filter_hash(user_key))
         {
             return;
         }
-        self.get_unfiltered(lookup, user_key, sink);
+        self.get_unfiltered(lookup, user_key, owner, sink);
     }
 
-    fn get_unfiltered<S: GetSink + ?Sized>(&self, lookup: &[u8], user_key: &[u8], sink: &mut S) {
+    fn get_unfiltered<S: GetSink + ?Sized>(
+        &self,
+        lookup: &[u8],
+        user_key: &[u8],
+        owner: Option<&Arc<Self>>,
+        sink: &mut S,
+    ) {
         let mut next = self.index.seek(lookup, Ahead::Nothing);
         while let Some(place) = next {
             // SAFETY: the arena lives as long as `self`.
@@ -220,7 +237,12 @@ impl MemTable {
             // Only key types are ever added.
             let Some(value_type) = ValueType::from_u8(footer as u8) else { return };
             let key = ParsedInternalKey { user_key: found_key, sequence: SequenceNumber(footer >> 8), value_type };
-            if sink.accept(key, ValueRef::borrowed(value)) == GetControl::Stop {
+            let value = match owner {
+                // SAFETY: the value lies in the arena of the memtable that `owner` keeps alive, and never changes.
+                Some(owner) => unsafe { ValueRef::owned_by(value, owner) },
+                None => ValueRef::borrowed(value),
+            };
+            if sink.accept(key, value) == GetControl::Stop {
                 return;
             }
             // SAFETY: the place is of this index.

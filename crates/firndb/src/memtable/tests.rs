@@ -272,3 +272,20 @@ fn the_stem_of_a_memtable_is_what_its_keys_share() {
     }
     assert_eq!(table.common_stem(), b"user000");
 }
+
+#[test]
+fn large_values_are_pinned_where_they_lie() {
+    let table = bytewise();
+    table.add(SequenceNumber(1), ValueType::Value, b"small", &[1; 10]).unwrap();
+    table.add(SequenceNumber(2), ValueType::Value, b"large", &[2; 5000]).unwrap();
+    let value = |key: &[u8]| {
+        let mut context = crate::read::GetContext::new(key, None, crate::read::LookupMode::Value);
+        let lookup = InternalKey::for_seek(key, SequenceNumber::MAX);
+        assert!(crate::read::get_from_memtable(&table, lookup.encoded(), &mut context));
+        context.finish().unwrap().unwrap()
+    };
+    let (small, large) = (value(b"small"), value(b"large"));
+    assert_eq!((small.is_pinned(), large.is_pinned()), (false, true));
+    drop(table);
+    assert_eq!((&*small, &*large), (&[1; 10][..], &[2; 5000][..]));
+}

@@ -6,6 +6,8 @@
 //!
 //! Always true: once [`GetContext::is_done`], nothing older changes the answer.
 
+use std::sync::Arc;
+
 use firn_error::{Error, Result};
 use firn_format::key::{ParsedInternalKey, SequenceNumber, ValueType, extract_footer};
 use firn_table::{GetControl, GetSink, PinnedSlice, ValueRef};
@@ -13,6 +15,10 @@ use firn_table::{GetControl, GetSink, PinnedSlice, ValueRef};
 use super::merge_context::{MergeContext, OperandOrder, missing_operator};
 use crate::memtable::MemTable;
 use crate::merge::MergeOperator;
+
+/// Values up to this size are copied rather than pinned: a pin changes a reference count that other readers of the same
+/// block or memtable change too, which costs more than copying as many bytes.
+const COPY_BYTES: usize = 1024;
 
 /// What the lookup is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +113,7 @@ impl<'a> GetContext<'a> {
         let base = value;
         self.state = match (&mut self.operands, self.mode) {
             (_, LookupMode::Existence) => State::Found(PinnedSlice::from(Vec::new())),
+            (None, LookupMode::Value) if base.len() <= COPY_BYTES => State::Found(PinnedSlice::from(&*base)),
             (None, LookupMode::Value) => State::Found(base.pin()),
             (operands, LookupMode::MergeOperands) => {
                 operands.get_or_insert_with(|| MergeContext::new(OperandOrder::NewestFirst)).push(&base);
@@ -188,12 +195,12 @@ impl<'a> GetContext<'a> {
 /// Asks a memtable: its range tombstones, then its points. `lookup` is the internal key for seeking. Returns whether the
 /// answer is final.
 #[inline]
-pub fn get_from_memtable(memtable: &MemTable, lookup: &[u8], context: &mut GetContext<'_>) -> bool {
+pub fn get_from_memtable(memtable: &Arc<MemTable>, lookup: &[u8], context: &mut GetContext<'_>) -> bool {
     if memtable.has_range_deletions() {
         let snapshot = SequenceNumber(extract_footer(lookup) >> 8);
         context.cover(memtable.max_covering_tombstone(context.user_key(), snapshot));
     }
-    memtable.get(lookup, context);
+    memtable.get_pinnable(lookup, context);
     context.is_done()
 }
 
