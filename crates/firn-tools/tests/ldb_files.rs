@@ -71,7 +71,6 @@ fn mistakes_are_answered_as_rocksdb_answers_them() {
     for arguments in [
         vec!["--db=/nonexistent/db", "list_column_families", "--frob=1"],
         vec!["--db=/nonexistent/db", "list_column_families", "--frob"],
-        vec!["--db=/nonexistent/db", "--hex"],
     ] {
         let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         let first_line = |run: common::Run| (run.err.lines().next().map(str::to_owned), run.status);

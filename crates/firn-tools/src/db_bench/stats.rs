@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use firn_env::Clock;
 
 use super::calendar::CivilTime;
-use super::histogram::Histogram;
+use firndb::stats::Histogram;
 
 /// What an operation did, for the histograms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -332,7 +332,7 @@ impl RunStats {
         append_with_space(&mut text, &self.message);
         text.push('\n');
         for (kind, histogram) in &self.histograms {
-            let _ = writeln!(text, "Microseconds per {}:\n{}", kind.label(), histogram.text());
+            let _ = writeln!(text, "Microseconds per {}:\n{}", kind.label(), histogram.to_text());
         }
         text
     }

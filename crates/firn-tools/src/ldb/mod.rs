@@ -5,9 +5,12 @@
 //! commands open it with the options of its OPTIONS file.
 
 pub mod arguments;
+pub mod data;
 pub mod files;
 pub mod help;
+pub mod inspect;
 pub mod manifest;
+pub mod open;
 pub mod wal;
 
 use std::io::{BufRead, Write};
@@ -85,6 +88,56 @@ struct Command {
 }
 
 const COMMANDS: &[Command] = &[
+    Command { name: "put", options: &["create_if_missing"], flags: &["create_if_missing"], run: data::put },
+    Command { name: "get", options: &["read_timestamp"], flags: &[], run: data::get },
+    Command { name: "multi_get", options: &["read_timestamp"], flags: &[], run: data::multi_get },
+    Command { name: "batchput", options: &["create_if_missing"], flags: &["create_if_missing"], run: data::batch_put },
+    Command { name: "delete", options: &[], flags: &[], run: data::delete },
+    Command { name: "singledelete", options: &[], flags: &[], run: data::single_delete },
+    Command { name: "deleterange", options: &[], flags: &[], run: data::delete_range },
+    Command {
+        name: "scan",
+        options: &["from", "to", "max_keys", "start_time", "end_time", "read_timestamp"],
+        flags: &["no_value", "timestamp", "get_write_unix_time"],
+        run: data::scan,
+    },
+    Command {
+        name: "dump",
+        options: &["from", "to", "max_keys", "count_delim", "bucket", "start_time", "end_time", "path"],
+        flags: &["count_only", "count_delim", "stats", "timestamp", "decode_blob_index", "dump_uncompressed_blobs"],
+        run: data::dump,
+    },
+    Command { name: "query", options: &[], flags: &[], run: data::query },
+    Command {
+        name: "load",
+        options: &["create_if_missing", "disable_wal", "bulk_load", "compact"],
+        flags: &["create_if_missing", "disable_wal", "bulk_load", "compact"],
+        run: data::load,
+    },
+    Command {
+        name: "idump",
+        options: &["from", "to", "max_keys", "count_delim"],
+        flags: &["count_only", "count_delim", "stats", "input_key_hex", "decode_blob_index"],
+        run: inspect::internal_dump,
+    },
+    Command { name: "approxsize", options: &["from", "to"], flags: &[], run: inspect::approximate_size },
+    Command { name: "checkconsistency", options: &[], flags: &[], run: inspect::check_consistency },
+    Command {
+        name: "list_file_range_deletes",
+        options: &["max_keys"],
+        flags: &[],
+        run: inspect::list_file_range_deletes,
+    },
+    Command { name: "compact", options: &["from", "to"], flags: &[], run: inspect::compact },
+    Command { name: "get_property", options: &[], flags: &[], run: inspect::get_property },
+    Command { name: "create_column_family", options: &[], flags: &[], run: inspect::create_column_family },
+    Command { name: "drop_column_family", options: &[], flags: &[], run: inspect::drop_column_family },
+    Command {
+        name: "list_live_files_metadata",
+        options: &[],
+        flags: &["sort_by_filename"],
+        run: inspect::list_live_files_metadata,
+    },
     Command { name: "list_column_families", options: &[], flags: &[], run: files::list_column_families },
     Command { name: "manifest_dump", options: &["path"], flags: &["verbose", "json"], run: files::manifest_dump },
     Command { name: "file_checksum_dump", options: &["path"], flags: &[], run: files::file_checksum_dump },

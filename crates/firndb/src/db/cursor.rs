@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use firn_error::{Error, Result};
 use firn_format::iterator::InternalIterator;
-use firn_format::key::SequenceNumber;
+use firn_format::key::{InternalKey, SequenceNumber, extract_user_key};
 
 use super::DbInner;
 use super::column_family::ColumnFamilyData;
@@ -112,6 +112,39 @@ impl DbInner {
             }
         }
         Ok(MergingIterator::with_tombstones(data.comparator.clone(), sources, view.sequence))
+    }
+
+    /// Every stored version of the keys in `[from, to)`; see
+    /// [`Db::for_each_internal_entry`](crate::Db::for_each_internal_entry).
+    ///
+    /// # Errors
+    /// Those of opening and reading tables.
+    pub(crate) fn for_each_internal_entry(
+        &self,
+        data: &Arc<ColumnFamilyData>,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<()> {
+        self.check_owner(data)?;
+        self.check_open()?;
+        // Entries under a range tombstone are stored, too.
+        let options = ReadOptions { ignore_range_deletions: true, ..Default::default() };
+        let view = self.view(&options, data);
+        let mut merged = self.merged(&options, data, &view)?;
+        match from {
+            Some(key) => merged.seek(InternalKey::for_seek(key, SequenceNumber::MAX).encoded()),
+            None => merged.seek_to_first(),
+        }
+        let order = data.comparator.user_comparator();
+        while merged.valid() {
+            let past_end = to.is_some_and(|to| order.compare(extract_user_key(merged.key()), to).is_ge());
+            if past_end || !visit(merged.key(), merged.value()) {
+                return Ok(());
+            }
+            merged.next();
+        }
+        merged.status()
     }
 
     /// A cursor; see [`Db::cursor`](crate::Db::cursor).

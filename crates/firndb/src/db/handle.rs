@@ -572,6 +572,21 @@ impl Db {
         self.db().approximate_sizes(&cf.data, ranges, include)
     }
 
+    /// Hands every stored version of the keys in `[from, to)` to `visit`, as internal key and value, in order, until it
+    /// returns false: what deletions, overwrites and snapshots hide is shown. For tools.
+    ///
+    /// # Errors
+    /// `IoError` or `Corruption` naming the file.
+    pub fn for_each_internal_entry(
+        &self,
+        cf: &ColumnFamily,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<()> {
+        self.db().for_each_internal_entry(&cf.data, from, to, visit)
+    }
+
     /// What is known of every live table file.
     pub fn live_files(&self) -> Vec<super::LiveFile> {
         self.db().live_files()
