@@ -127,13 +127,16 @@ impl DbInner {
                 !family.queued_for_flush && family.flushing == 0 && (atomic || family.is_flush_pending())
             })
         });
+        // A group goes together, but not when none of its families has anything to flush: it would queue itself for ever.
+        let any_is_due =
+            request.families.iter().any(|id| state.families.get(id).is_some_and(|family| family.is_flush_pending()));
+        if !any_is_due {
+            return;
+        }
         for id in &request.families {
             if let Some(family) = state.families.get_mut(id) {
                 family.queued_for_flush = true;
             }
-        }
-        if request.families.is_empty() {
-            return;
         }
         if atomic {
             state.flush_queue.push_back(request);

@@ -81,9 +81,6 @@ pub(crate) fn refuse_unsupported(name: &str, options: &ColumnFamilyOptions) -> R
     if options.comparator.timestamp_size() > 0 {
         return refuse("user-defined timestamps");
     }
-    if options.enable_blob_files {
-        return refuse("blob files");
-    }
     if options.inplace_update_support {
         return refuse("in-place updates");
     }
@@ -360,6 +357,10 @@ impl Opening {
         firn_env::log_header!(db.logger(), "DB ID:  {}", db.db_id);
         for descriptor in &self.descriptors {
             firn_env::log_header!(db.logger(), "Column family [{}]", descriptor.name);
+            if descriptor.options.enable_blob_files {
+                let name = &descriptor.name;
+                firn_env::log_warn!(db.logger(), "[{name}] enable_blob_files is not acted on: values stay in tables");
+            }
         }
     }
 

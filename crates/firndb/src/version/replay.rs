@@ -19,6 +19,9 @@ use super::{Version, WalSet};
 /// The column family in which RocksDB keeps its statistics history; it is opened without being asked for.
 pub const PERSISTENT_STATS_COLUMN_FAMILY_NAME: &str = "___rocksdb_stats_history___";
 
+/// How the names of comparators with user-defined timestamps end.
+const TIMESTAMP_SUFFIX: &str = ".u64ts";
+
 /// What a column family is opened with, as far as its files are concerned.
 #[derive(Clone, Debug)]
 pub struct FamilySpec {
@@ -295,6 +298,9 @@ impl ManifestReplay {
         if let Some(recorded) = &edit.comparator {
             let configured = family.spec.order.user_comparator().name();
             if recorded != configured {
+                if recorded.ends_with(TIMESTAMP_SUFFIX) && !configured.ends_with(TIMESTAMP_SUFFIX) {
+                    return Err(Error::not_supported(format!("user-defined timestamps (comparator {recorded})")));
+                }
                 return Err(Error::invalid_argument(format!(
                     "{configured}: does not match existing comparator {recorded}"
                 )));
