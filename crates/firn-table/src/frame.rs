@@ -13,13 +13,14 @@
 //! `unsafe` lives here because frames are raw memory until their owner gives them back; the module gives out nothing but
 //! [`Frame`], which owns its bytes like a box.
 
-use std::alloc::{Layout, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::{NonNull, null_mut};
 
 use firn_env::sync::Mutex;
 
-const CHUNK_BYTES: usize = 2 << 20;
+use crate::pages::{HUGE_PAGE_BYTES, map_zeroed, unmap};
+
+const CHUNK_BYTES: usize = HUGE_PAGE_BYTES;
 const HEADER_BYTES: usize = 64;
 /// Frames of up to so many bytes are too small, and beyond so many too large, to be worth a size class.
 const SMALLEST_POOLED: usize = 1 << 10;
@@ -33,11 +34,6 @@ const SLACK: usize = 64;
 const KEPT_CHUNKS: usize = 8;
 /// From here on, the class of frames that come from the general allocator, plus how many bytes were cut from their end.
 const BOXED: u16 = u16::MAX - u8::MAX as u16;
-
-const CHUNK_LAYOUT: Layout = match Layout::from_size_align(CHUNK_BYTES, CHUNK_BYTES) {
-    Ok(layout) => layout,
-    Err(_) => panic!("the size of a chunk is a power of two"),
-};
 
 /// The class for frames of `bytes` bytes, if there is one.
 fn class_of(bytes: usize) -> Option<usize> {
@@ -99,33 +95,11 @@ fn new_chunk() -> *mut Chunk {
             chunks.get(last).copied()
         })
     };
-    let chunk = kept.unwrap_or_else(map_chunk);
+    let chunk = kept.unwrap_or_else(|| map_zeroed(CHUNK_BYTES).as_ptr().cast());
     let header = Chunk { free: null_mut(), fresh: HEADER_BYTES, live: 0, next: null_mut(), prev: null_mut() };
     // SAFETY: nobody else knows the chunk, and its start is large and aligned enough for the header.
     unsafe { chunk.write(header) };
     chunk
-}
-
-/// Asks the system for a chunk of zeros, aligned to its size and not touched before it is said that huge pages suit it.
-fn map_chunk() -> *mut Chunk {
-    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new anonymous mapping; the system chooses where.
-    let start = unsafe { libc::mmap(null_mut(), 2 * CHUNK_BYTES, access, kind, -1, 0) };
-    if start == libc::MAP_FAILED {
-        handle_alloc_error(CHUNK_LAYOUT);
-    }
-    let before = start.cast::<u8>().align_offset(CHUNK_BYTES);
-    // SAFETY: an aligned chunk lies within the two chunks that were mapped; what lies around it is given back, and only
-    // that. The advice changes how the chunk is backed, not what it holds.
-    unsafe {
-        let chunk = start.cast::<u8>().add(before);
-        if before > 0 {
-            libc::munmap(start, before);
-        }
-        libc::munmap(chunk.add(CHUNK_BYTES).cast(), CHUNK_BYTES - before);
-        libc::madvise(chunk.cast(), CHUNK_BYTES, libc::MADV_HUGEPAGE);
-        chunk.cast::<Chunk>()
-    }
 }
 
 /// Gives up a chunk without live frames that is in no list.
@@ -138,8 +112,10 @@ fn drop_chunk(chunk: *mut Chunk) {
         return;
     }
     drop(empty);
-    // SAFETY: the chunk is a mapping of its own size, and nobody refers to it any more.
-    unsafe { libc::munmap(chunk.cast(), CHUNK_BYTES) };
+    if let Some(chunk) = NonNull::new(chunk) {
+        // SAFETY: the chunk is a mapping of its own size, and nobody refers to it any more.
+        unsafe { unmap(chunk.cast(), CHUNK_BYTES) };
+    }
 }
 
 impl Class {

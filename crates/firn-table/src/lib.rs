@@ -17,6 +17,7 @@ mod index_block;
 mod iterator;
 mod key_order;
 pub mod options;
+mod pages;
 mod pinning;
 mod readahead;
 pub mod reader;

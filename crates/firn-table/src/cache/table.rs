@@ -8,6 +8,7 @@
 
 use super::CacheKey;
 use super::slot::Slot;
+use crate::pages::{HUGE_PAGE_BYTES, map_zeroed, unmap};
 use firn_env::sync::atomic::{AtomicUsize, Ordering};
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ptr::NonNull;
@@ -58,9 +59,13 @@ impl<V> Table<V> {
     pub(super) fn new(len: usize, older: Option<NonNull<Self>>) -> Self {
         debug_assert!(len.is_power_of_two());
         let layout = Self::layout(len);
-        // SAFETY: the layout is not empty: `len` is at least one and slots are not zero-sized.
-        let memory = unsafe { alloc_zeroed(layout) };
         // All bytes zero is an empty slot, so that memory which was never used needs never be touched.
+        let memory = if Self::is_mapped(layout) {
+            map_zeroed(layout.size()).as_ptr()
+        } else {
+            // SAFETY: the layout is not empty: `len` is at least one and slots are not zero-sized.
+            unsafe { alloc_zeroed(layout) }
+        };
         let Some(slots) = NonNull::new(memory.cast::<Slot<V>>()) else { handle_alloc_error(layout) };
         let counters = Counters { taken: AtomicUsize::new(0), hand: AtomicUsize::new(0) };
         Self { slots, mask: len - 1, older, counters }
@@ -69,6 +74,11 @@ impl<V> Table<V> {
     fn layout(len: usize) -> Layout {
         // A cache that asks for more slots than the address space has is out of memory.
         Layout::array::<Slot<V>>(len).unwrap_or_else(|_| handle_alloc_error(Layout::new::<Slot<V>>()))
+    }
+
+    /// Whether slots of this layout come straight from the system: lookups touch them at random, and huge pages help.
+    fn is_mapped(layout: Layout) -> bool {
+        layout.size() >= HUGE_PAGE_BYTES && layout.size().is_multiple_of(HUGE_PAGE_BYTES)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -192,7 +202,14 @@ impl<V> Table<V> {
 impl<V> Drop for Table<V> {
     fn drop(&mut self) {
         debug_assert_eq!(self.taken(), 0, "values are taken out before their table goes");
-        // SAFETY: the memory was allocated with this layout in `new`; slots without value own nothing.
-        unsafe { std::alloc::dealloc(self.slots.as_ptr().cast(), Self::layout(self.len())) };
+        let layout = Self::layout(self.len());
+        // SAFETY: the memory was made with this layout in `new`, the same way; slots without value own nothing.
+        unsafe {
+            if Self::is_mapped(layout) {
+                unmap(self.slots.cast(), layout.size());
+            } else {
+                std::alloc::dealloc(self.slots.as_ptr().cast(), layout);
+            }
+        }
     }
 }
