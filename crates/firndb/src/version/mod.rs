@@ -25,6 +25,8 @@ mod version;
 mod wal_set;
 
 #[cfg(test)]
+mod fault_tests;
+#[cfg(test)]
 mod read_tests;
 #[cfg(test)]
 mod tests;
