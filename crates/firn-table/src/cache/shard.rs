@@ -168,7 +168,9 @@ impl<V: Send + Sync + 'static> Shard<V> {
     #[cold]
     fn grow(&self) {
         let full = self.newest();
-        let larger = Table::new(full.len() * 2, Some(NonNull::from(full)));
+        // The pointer as it came from the box, not from a reference: `drop` makes a box of it again.
+        let older = NonNull::new(self.newest.load(Ordering::Acquire));
+        let larger = Table::new(full.len() * 2, older);
         let larger: &Table<V> = {
             let pointer = Box::into_raw(Box::new(larger));
             // Published before it is filled: a search that finds a value in neither table just reads the block again.

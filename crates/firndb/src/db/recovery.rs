@@ -65,6 +65,7 @@ impl DbInner {
         let mut flushed: BTreeMap<u32, bool> = BTreeMap::new();
         let mut prepared: BTreeMap<Vec<u8>, Prepared> = BTreeMap::new();
         let mut sizes = Vec::new();
+        let mut stopped_offset = 0;
         for &number in &wals {
             state.versions.numbers().mark_used(number);
             let path = self.layout.wal(number);
@@ -87,12 +88,15 @@ impl DbInner {
                 Ok(next)
             })?;
             note(&mut replayed.notices, number, &log);
+            let stop = log.notices.iter().rev().find(|notice| !notice.ignored);
+            stopped_offset = stop.and_then(|notice| notice.error.offset()).unwrap_or(stopped_offset);
             if let Some(next) = replay.next_sequence() {
                 state.versions.set_last_sequence(SequenceNumber(next.get().saturating_sub(1)));
             }
         }
         if let Some(at) = replay.stopped_at().filter(|_| replay.is_stopped()) {
-            check_consistency_after_stop(state, at)?;
+            check_consistency_after_stop(state, at)
+                .map_err(|error| error.with_file(self.layout.wal(at)).with_offset(stopped_offset))?;
         }
         replayed.resume_marker = replay.resume_marker().map(|marker| marker.to_vec());
         state.versions.numbers().mark_used(last);

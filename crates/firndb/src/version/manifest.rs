@@ -32,9 +32,10 @@ pub fn read_current(fs: &dyn FileSystem, db_path: &Path) -> Result<FileNumber> {
     let path = db_path.join(filename::CURRENT);
     let content = firn_env::read_file(fs, &path, CURRENT_LIMIT_BYTES)?;
     let Some((b'\n', name)) = content.split_last() else {
-        return Err(Error::corruption("CURRENT file does not end with newline").with_file(&path));
+        let error = Error::corruption("CURRENT file does not end with newline");
+        return Err(blame(error, &path, content.len() as u64));
     };
-    let corrupted = || Error::corruption("CURRENT file corrupted").with_file(&path);
+    let corrupted = || blame(Error::corruption("CURRENT file corrupted"), &path, 0);
     let name = std::str::from_utf8(name).map_err(|_| corrupted())?;
     let name = name.strip_prefix('/').unwrap_or(name);
     match filename::parse(name) {

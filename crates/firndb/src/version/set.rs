@@ -277,7 +277,11 @@ impl VersionSet {
         let path = options.db_path.join(filename::manifest(manifest_number));
         let mut replay = ManifestReplay::new(requested)?;
         let manifest_size = manifest::read_manifest(&*options.fs, &path, |edit, _| replay.add(edit))?;
-        let state = replay.finish(mode, &*options.stats).map_err(|error| error.with_file(&path))?;
+        let state = replay.finish(mode, &*options.stats).map_err(|error| {
+            let error = error.with_file(&path);
+            // What the MANIFEST lacks, it lacks at its end.
+            if error.is_corruption() { error.with_offset(manifest_size) } else { error }
+        })?;
         check_table_files(&options, &state)?;
         Ok(Self::from_state(options, state, manifest_number, manifest_size))
     }
@@ -769,15 +773,19 @@ fn check_table_files(options: &VersionSetOptions, state: &RecoveredState) -> Res
             let directory = spec_directory(&family.spec, file.path_id, &options.db_path);
             let path = manifest::table_path(&*options.fs, directory, file.number)?;
             let actual = options.fs.file_size(&path).map_err(|error| {
-                if error.is_path_not_found() { Error::corruption(error.to_string()).with_file(&path) } else { error }
+                if error.is_path_not_found() {
+                    manifest::blame(Error::corruption(error.to_string()), &path, 0)
+                } else {
+                    error
+                }
             })?;
             if actual != file.file_size {
-                return Err(Error::corruption(format!(
+                let error = Error::corruption(format!(
                     "Sst file size mismatch between expected {} and file system {actual} sstable: {}",
                     file.file_size,
                     path.display()
-                ))
-                .with_file(&path));
+                ));
+                return Err(manifest::blame(error, &path, actual.min(file.file_size)));
             }
         }
     }

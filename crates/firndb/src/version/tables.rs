@@ -15,7 +15,7 @@ use firn_format::range_tombstone::FragmentedRangeTombstones;
 use firn_format::unique_id::InternalUniqueId;
 use firn_table::{TableCache, TableReader, TableReaderOptions};
 
-use super::manifest::table_path;
+use super::manifest::{blame, table_path};
 use super::set::spec_directory;
 use super::{FamilySpec, FileMetaData, FileStats, FileStatsLoader};
 
@@ -157,7 +157,8 @@ impl FamilyTables {
         let largest_sequence = (!file.has_unknown_sequences()).then_some(file.largest_sequence.0);
         let reader = TableReaderOptions { largest_sequence, file_number: file.number.get(), ..options.reader.clone() };
         let table = OpenTable::new(TableReader::open(source, file.file_size, reader)?)?;
-        self.check_unique_id(file, &table).map_err(|error| error.with_file(&path))?;
+        let properties_at = table.reader.footer().metaindex.offset;
+        self.check_unique_id(file, &table).map_err(|error| blame(error, &path, properties_at))?;
         file.handle().set_stats(table.stats());
         Ok(table)
     }

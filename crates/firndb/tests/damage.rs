@@ -1,0 +1,260 @@
+//! Copies of golden databases with one file cut short, emptied, zeroed or with a bit turned open to the contents that
+//! RocksDB read, or to those of a write-ahead log that ends where the damage is, or are refused with an error that names
+//! a file; never a panic, never other contents, never an endless read.
+//!
+//! A sample runs by default; `FIRN_DAMAGE_ROUNDS=N` takes N times as many damages per file.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test reads files and fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use firn_env::{Env, FileSystem, create_dir_all, write_file};
+use firndb::options::{ConfigOptions, LoadedOptions, WalRecoveryMode, load_latest_options};
+use firndb::{ColumnFamilyDescriptor, Db, Error, ErrorKind, ReadOptions, Result};
+
+/// The files of a database by name.
+type Files = BTreeMap<String, Vec<u8>>;
+/// Entries by column family, families without entries left out.
+type Contents = BTreeMap<String, Vec<(Vec<u8>, Vec<u8>)>>;
+
+/// No golden database has more entries, so a scan that gives more runs in a circle.
+const MOST_ENTRIES: usize = 200_000;
+const DIRECTORY: &str = "/db";
+/// The default first: it is taken most often.
+const MODES: [WalRecoveryMode; 4] = [
+    WalRecoveryMode::PointInTimeRecovery,
+    WalRecoveryMode::AbsoluteConsistency,
+    WalRecoveryMode::TolerateCorruptedTailRecords,
+    WalRecoveryMode::SkipAnyCorruptedRecords,
+];
+
+fn golden_databases() -> Vec<PathBuf> {
+    let root = std::env::var_os("FIRN_SHARED")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
+    let Ok(directories) = std::fs::read_dir(root.join("golden")) else {
+        eprintln!("SKIPPED: no golden databases in {} (set FIRN_SHARED)", root.display());
+        return Vec::new();
+    };
+    let mut databases: Vec<_> = directories.map(|entry| entry.unwrap().path().join("db")).collect();
+    databases.retain(|path| path.is_dir());
+    databases.sort();
+    databases
+}
+
+fn read_files(directory: &Path) -> Files {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let files = entries.filter(|path| path.is_file());
+    files.map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), std::fs::read(&path).unwrap())).collect()
+}
+
+fn put_files(fs: &dyn FileSystem, files: &Files) {
+    create_dir_all(fs, Path::new(DIRECTORY)).unwrap();
+    for (name, bytes) in files {
+        write_file(fs, &Path::new(DIRECTORY).join(name), bytes, false).unwrap();
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    ReadOnly,
+    ReadWrite,
+}
+
+fn loaded_options(env: &Env) -> Result<LoadedOptions> {
+    let config = ConfigOptions { ignore_unknown_options: true, ..ConfigOptions::default() };
+    match load_latest_options(&**env.fs(), Path::new(DIRECTORY), &config) {
+        // LevelDB writes none.
+        Err(error) if error.is_not_found() => Ok(LoadedOptions::default()),
+        other => other,
+    }
+}
+
+/// Opens the files as a database under options read from `options`, the same database undamaged, and reads all of it.
+fn read_all(files: &Files, options: &LoadedOptions, access: Access) -> Result<Contents> {
+    let env = Env::memory();
+    put_files(&**env.fs(), files);
+    let mut db_options = options.db.clone();
+    db_options.env = env.clone();
+    let names = Db::list_column_families(DIRECTORY, &db_options)?;
+    let families = names
+        .into_iter()
+        .map(|name| {
+            let family = options.column_family(&name).cloned().unwrap_or_default();
+            ColumnFamilyDescriptor::new(name, family)
+        })
+        .collect();
+    let db = match access {
+        Access::ReadOnly => Db::open_cf_read_only(DIRECTORY, db_options, families)?,
+        Access::ReadWrite => Db::open_cf(DIRECTORY, db_options, families)?,
+    };
+    let read = ReadOptions { total_order_seek: true, ..ReadOptions::default() };
+    let mut contents = Contents::new();
+    for cf in db.column_families() {
+        let mut cursor = db.cursor(&read, &cf)?;
+        let mut entries = Vec::new();
+        cursor.seek_to_first();
+        while cursor.valid() {
+            entries.push((cursor.key().to_vec(), cursor.value().to_vec()));
+            assert!(entries.len() < MOST_ENTRIES, "endless scan");
+            cursor.next();
+        }
+        cursor.status()?;
+        for (key, value) in entries.iter().step_by((entries.len() / 50).max(1)) {
+            let got = db.get_opt(&read, &cf, key)?;
+            assert_eq!(got.as_deref(), Some(&**value), "get differs from scan at {}", key.escape_ascii());
+        }
+        if !entries.is_empty() {
+            contents.insert(cf.name().to_owned(), entries);
+        }
+    }
+    // Damage may keep the database from flushing at its close; that is no loss of what the log holds.
+    let _ = db.close();
+    Ok(contents)
+}
+
+enum Damage {
+    Cut(usize),
+    Flip(usize),
+    Zero,
+}
+
+impl Damage {
+    fn apply(&self, bytes: &[u8]) -> Vec<u8> {
+        match *self {
+            Self::Cut(at) => bytes[..at].to_vec(),
+            Self::Flip(at) => {
+                let mut bytes = bytes.to_vec();
+                bytes[at] ^= 1 << (at % 8);
+                bytes
+            }
+            Self::Zero => vec![0; bytes.len()],
+        }
+    }
+
+    /// Where the damage begins.
+    fn start(&self) -> usize {
+        match *self {
+            Self::Cut(at) | Self::Flip(at) => at,
+            Self::Zero => 0,
+        }
+    }
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Cut(at) => write!(f, "cut to {at} bytes"),
+            Self::Flip(at) => write!(f, "bit {} of byte {at} turned", at % 8),
+            Self::Zero => f.write_str("zeroed"),
+        }
+    }
+}
+
+/// Which damages a file gets, by a generator so that a failure can be replayed.
+fn damages(length: usize, random: &mut impl FnMut() -> usize, rounds: usize) -> Vec<Damage> {
+    let mut damages = vec![Damage::Cut(0)];
+    if length == 0 {
+        return damages;
+    }
+    for _ in 0..rounds {
+        damages.push(Damage::Cut(random() % length));
+        damages.push(Damage::Flip(random() % length));
+        damages.push(Damage::Flip(length - 1 - random() % length.min(300)));
+    }
+    damages.push(Damage::Zero);
+    damages
+}
+
+/// What the write-ahead log that is damaged at `start`, and those after it, leave: everything before the damage.
+fn prefix_of_log(files: &Files, name: &str, start: usize, options: &LoadedOptions) -> Result<Contents> {
+    let mut files = files.clone();
+    files.retain(|other, _| !other.ends_with(".log") || other.as_str() <= name);
+    files.get_mut(name).unwrap().truncate(start);
+    read_all(&files, options, Access::ReadOnly)
+}
+
+fn check_error(error: &Error, context: &str) {
+    let expected = [ErrorKind::Corruption, ErrorKind::NotSupported, ErrorKind::InvalidArgument, ErrorKind::IoError];
+    assert!(expected.contains(&error.kind()), "{context}: {error}");
+}
+
+#[test]
+fn damaged_databases_are_refused_or_unharmed() {
+    let rounds: usize = std::env::var("FIRN_DAMAGE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as usize >> 8
+    };
+    let mut unplaced = BTreeMap::<String, usize>::new();
+    let (mut databases, mut copies, mut refused) = (0, 0, 0);
+    for directory in golden_databases() {
+        let files = read_files(&directory);
+        let env = Env::memory();
+        put_files(&**env.fs(), &files);
+        let options = loaded_options(&env).unwrap();
+        // Kinds that are not supported are refused as a whole, which other tests see to.
+        let Ok(original) = read_all(&files, &options, Access::ReadOnly) else { continue };
+        databases += 1;
+        let tables = files.keys().filter(|name| name.ends_with(".sst") || name.ends_with(".ldb")).count();
+        for (name, bytes) in &files {
+            let is_table = name.ends_with(".sst") || name.ends_with(".ldb");
+            // Tables alone are damaged more thoroughly below this level; here a few of each database are enough.
+            if is_table && rounds == 1 && random() % tables > 1 {
+                continue;
+            }
+            for damage in damages(bytes.len(), &mut random, rounds) {
+                let mode = MODES[if random() % 3 == 0 { random() % MODES.len() } else { 0 }];
+                let context = format!("{}/{name} {damage}, {mode:?}", directory.display());
+                let mut options = options.clone();
+                options.db.wal_recovery_mode = mode;
+                let mut damaged = files.clone();
+                damaged.insert(name.clone(), damage.apply(bytes));
+                let access = if random() % 2 == 0 { Access::ReadOnly } else { Access::ReadWrite };
+                copies += 1;
+                match read_all(&damaged, &options, access) {
+                    Ok(contents) if contents == original => {}
+                    // A log without any record may as well be one that nobody wrote to; those after it count then.
+                    Ok(_) if name.ends_with(".log") && matches!(damage, Damage::Cut(0) | Damage::Zero) => {}
+                    // These modes promise less: records after the damage may be there, or none of it is noticed.
+                    Ok(_)
+                        if name.ends_with(".log")
+                            && matches!(
+                                mode,
+                                WalRecoveryMode::SkipAnyCorruptedRecords
+                                    | WalRecoveryMode::TolerateCorruptedTailRecords
+                            ) => {}
+                    Ok(contents) if name.ends_with(".log") => {
+                        options.db.wal_recovery_mode = WalRecoveryMode::PointInTimeRecovery;
+                        let prefix = prefix_of_log(&files, name, damage.start(), &options).unwrap();
+                        assert!(contents == prefix, "{context}: neither all nor the prefix, {access:?}");
+                    }
+                    // The MANIFEST is a log too: one that ends early describes an earlier state of the database.
+                    Ok(_) if name.starts_with("MANIFEST") && !matches!(damage, Damage::Flip(_)) => {}
+                    // Nothing in these tables tells whether they are whole.
+                    Ok(_) if is_table && directory.to_string_lossy().contains("checksum-none") => {}
+                    Ok(_) => panic!("{context}: other contents, {access:?}"),
+                    Err(error) => {
+                        refused += 1;
+                        check_error(&error, &context);
+                        // A file that is not there has no places.
+                        let has_place = error.offset().is_some() || error.kind() == ErrorKind::IoError;
+                        if error.file().is_none() || !has_place {
+                            let kind = name.trim_matches(|c: char| c.is_ascii_digit() || c == '-');
+                            *unplaced.entry(format!("{kind}: {error}")).or_default() += 1;
+                        }
+                    }
+                }
+                if name.starts_with("OPTIONS") {
+                    let env = Env::memory();
+                    put_files(&**env.fs(), &damaged);
+                    let _ = loaded_options(&env);
+                }
+            }
+        }
+    }
+    println!("{copies} damaged copies of {databases} databases, {refused} refused");
+    assert!(unplaced.is_empty(), "errors that name no file or no place in it: {unplaced:#?}");
+}
