@@ -39,7 +39,7 @@ pub fn batch_put(context: &mut Context<'_>) -> Outcome {
     if parameters.is_empty() {
         return Err(failed("At least one <key> <value> pair must be specified batchput."));
     }
-    if parameters.len() % 2 != 0 {
+    if !parameters.len().is_multiple_of(2) {
         return Err(failed("Equal number of <key>s and <value>s must be specified for batchput."));
     }
     let mode = context.arguments.hex();
@@ -216,10 +216,11 @@ impl PrefixCounter {
     /// Counts one entry; a finished group is printed.
     pub(super) fn add(&mut self, out: &mut dyn Write, key: &[u8], value_bytes: usize) -> std::io::Result<()> {
         let prefix = key.split(|byte| *byte == self.delimiter).next().unwrap_or(key);
-        if self.prefix.as_deref().is_some_and(|current| current != prefix) {
+        // An empty prefix is none: its entries count with the group after it.
+        if self.prefix.as_deref().is_some_and(|current| !current.is_empty() && current != prefix) {
             self.finish(out)?;
         }
-        if self.prefix.is_none() {
+        if self.prefix.as_deref() != Some(prefix) {
             self.prefix = Some(prefix.to_vec());
         }
         self.count += 1;
@@ -257,6 +258,17 @@ fn dump_file(context: &mut Context<'_>, path: &Path) -> Outcome {
     }
 }
 
+/// A row of `dump`. It is one C string: a NUL in the key hides the value, too.
+fn dump_row(out: &mut dyn Write, mode: HexMode, key: &[u8], value: &[u8]) -> std::io::Result<()> {
+    let shown = mode.show_key(key);
+    out.write_all(&shown)?;
+    if mode.keys || shown.len() == key.len() {
+        out.write_all(b" ==> ")?;
+        out.write_all(&mode.show_value(value))?;
+    }
+    out.write_all(b"\n")
+}
+
 /// `dump`
 pub fn dump(context: &mut Context<'_>) -> Outcome {
     refuse_ttl_options(context)?;
@@ -281,7 +293,7 @@ pub fn dump(context: &mut Context<'_>) -> Outcome {
         match &mut counter {
             Some(counter) => counter.add(context.out, cursor.key(), cursor.value().len())?,
             None if count_only => sizes.add(cursor.value().len() as u64),
-            None => pair(context.out, mode, cursor.key(), Some(cursor.value()))?,
+            None => dump_row(context.out, mode, cursor.key(), cursor.value())?,
         }
         cursor.next();
     }

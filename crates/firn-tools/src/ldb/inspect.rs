@@ -175,7 +175,7 @@ pub fn list_file_range_deletes(context: &mut Context<'_>) -> Outcome {
             )?;
         }
     }
-    Ok(())
+    Ok(writeln!(context.out)?)
 }
 
 /// `idump`: every version of every key.

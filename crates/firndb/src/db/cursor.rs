@@ -128,8 +128,7 @@ impl DbInner {
     ) -> Result<()> {
         self.check_owner(data)?;
         self.check_open()?;
-        // Entries under a range tombstone are stored, too.
-        let options = ReadOptions { ignore_range_deletions: true, ..Default::default() };
+        let options = ReadOptions::default();
         let view = self.view(&options, data);
         let mut merged = self.merged(&options, data, &view)?;
         match from {

@@ -573,7 +573,7 @@ impl Db {
     }
 
     /// Hands every stored version of the keys in `[from, to)` to `visit`, as internal key and value, in order, until it
-    /// returns false: what deletions, overwrites and snapshots hide is shown. For tools.
+    /// returns false: what deletions and overwrites hide is shown, what range tombstones cover is not. For tools.
     ///
     /// # Errors
     /// `IoError` or `Corruption` naming the file.

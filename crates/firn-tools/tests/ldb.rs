@@ -1,0 +1,148 @@
+//! The commands of `ldb` that open a database, against RocksDB's own over copies of the golden databases.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+/// Kinds that Firn refuses.
+const REFUSED: [&str; 6] = ["blob", "cuckoo", "plain-table", "timestamps", "wide-columns", "file-checksums"];
+
+fn ours() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_ldb"))
+}
+
+fn arguments(database: &Path, words: &[&str]) -> Vec<String> {
+    let mut arguments = vec![format!("--db={}", database.display())];
+    arguments.extend(words.iter().map(|word| (*word).to_owned()));
+    arguments
+}
+
+/// The output with the separator of RocksDB 8.7 and later.
+fn lines(out: &[u8]) -> Vec<String> {
+    common::lines_without(out, &[]).iter().map(|line| line.replacen(" : ", " ==> ", 1)).collect()
+}
+
+fn compare(theirs: &Path, database: &Path, words: &[&str]) {
+    let arguments = arguments(database, words);
+    let what = format!("ldb {}", arguments.join(" "));
+    let (ours, theirs) = (common::run(ours(), &arguments), common::run(theirs, &arguments));
+    assert_eq!((&ours.err, ours.status), (&theirs.err, theirs.status), "{what}");
+    common::assert_same_lines(&lines(&ours.out), &lines(&theirs.out), &what);
+}
+
+/// A writable copy of each golden database that both tools read.
+fn copies(golden: &Path, to: &Path, without: &[&str]) -> Vec<PathBuf> {
+    let without: Vec<&str> = REFUSED.iter().chain(without).copied().collect();
+    let mut copies = Vec::new();
+    for database in common::databases_of_7_8(golden, &without) {
+        let name = database.parent().and_then(Path::file_name).expect("a name").to_owned();
+        let copy = to.join(name);
+        common::copy(&database, &copy);
+        copies.push(copy);
+    }
+    copies
+}
+
+#[test]
+fn every_golden_database_shows_the_same() {
+    let (Some(golden), Some(theirs)) = (common::golden(), common::rocksdb_tool("ldb")) else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    // Undecided transactions are told apart by their write policy, which RocksDB's tool does not know here.
+    for database in copies(&golden, dir.path(), &["txn-"]) {
+        for words in [
+            &["scan", "--hex"][..],
+            &["dump", "--max_keys=100"],
+            &["idump", "--hex"],
+            &["dump", "--count_only"],
+            &["list_live_files_metadata"],
+            &["list_file_range_deletes"],
+            &["checkconsistency"],
+            &["get_property", "rocksdb.levelstats"],
+        ] {
+            compare(&theirs, &database, words);
+        }
+    }
+}
+
+#[test]
+fn ranges_counts_and_families_show_the_same() {
+    let (Some(golden), Some(theirs)) = (common::golden(), common::rocksdb_tool("ldb")) else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let copy = dir.path().join("cf");
+    common::copy(&golden.join("r7.8-column-families").join("db"), &copy);
+    for words in [
+        &["scan", "--from=key00000010", "--to=key00000020"][..],
+        &["scan", "--max_keys=0"],
+        &["scan", "--max_keys=3", "--no_value"],
+        &["scan", "--column_family=zstd-append"],
+        &["scan", "--column_family=nonesuch"],
+        &["dump", "--count_delim=5"],
+        &["idump", "--count_delim=5", "--max_keys=70"],
+        &["idump", "--count_only"],
+        &["get", "key00000012"],
+        &["get"],
+        &["approxsize", "--from=key0", "--to=key3"],
+        &["list_live_files_metadata", "--sort_by_filename"],
+        &["get_property", "rocksdb.nonesuch"],
+        &["put", "a"],
+        &["batchput"],
+        &["batchput", "a", "b", "c"],
+        &["deleterange", "a"],
+        &["delete"],
+    ] {
+        compare(&theirs, &copy, words);
+    }
+}
+
+#[test]
+fn what_one_tool_writes_the_other_reads() {
+    let Some(theirs) = common::rocksdb_tool("ldb") else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let database = dir.path().join("db");
+    let run = |tool: &Path, words: &[&str]| {
+        let run = common::run(tool, &arguments(&database, words));
+        assert_eq!(run.status, Some(0), "{words:?}: {}", run.err);
+        lines(&run.out)
+    };
+    // RocksDB 7.8 creates the database, so that its options name a table format that both write.
+    assert_eq!(run(&theirs, &["put", "--create_if_missing", "a", "0"]), ["OK"]);
+    assert_eq!(run(ours(), &["put", "a", "1"]), ["OK"]);
+    assert_eq!(run(&theirs, &["batchput", "b", "2", "c", "3"]), ["OK"]);
+    assert_eq!(run(ours(), &["batchput", "--hex", "0x64", "0x34", "0x65", "0x00"]), ["OK"]);
+    assert_eq!(run(ours(), &["delete", "b"]), ["OK"]);
+    assert_eq!(run(ours(), &["deleterange", "c", "d"]), ["OK"]);
+    assert_eq!(run(ours(), &["create_column_family", "more"]), ["OK"]);
+    assert_eq!(run(ours(), &["--column_family=more", "put", "x", "y"]), ["OK"]);
+    for tool in [ours(), &theirs] {
+        assert_eq!(run(tool, &["scan", "--hex"]), ["0x61 ==> 0x31", "0x64 ==> 0x34", "0x65 ==> 0x00"]);
+        assert_eq!(run(tool, &["scan", "--column_family=more"]), ["x ==> y"]);
+        assert_eq!(run(tool, &["checkconsistency"]), ["OK"]);
+    }
+    assert_eq!(run(ours(), &["multi_get", "a", "b"]), ["a ==> 1", "Key not found: b"]);
+    assert_eq!(run(ours(), &["get", "b"]), ["Key not found"]);
+    assert_eq!(run(ours(), &["drop_column_family", "more"]), ["OK"]);
+    let families = run(&theirs, &["list_column_families"]);
+    assert_eq!(families.last().map(String::as_str), Some("{default}"));
+}
+
+#[test]
+fn load_and_query_take_their_input() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let database = format!("--db={}", dir.path().join("db").display());
+    let run = |words: &[&str], input: &str| {
+        let mut arguments = vec![database.clone()];
+        arguments.extend(words.iter().map(|word| (*word).to_owned()));
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let status = firn_tools::ldb::run(&arguments, &mut out, &mut err, &mut input.as_bytes());
+        assert_eq!((status, String::from_utf8_lossy(&err).as_ref()), (0, ""));
+        String::from_utf8_lossy(&out).into_owned()
+    };
+    let dumped = "a ==> 1\nb ==> 2 ==> 3\nnonsense\nKeys in range: 2\n";
+    assert_eq!(run(&["load", "--create_if_missing"], dumped), "Warning: 1 bad lines ignored.\n");
+    assert_eq!(run(&["dump"], ""), "a ==> 1\nb ==> 2 ==> 3\nKeys in range: 2\n");
+    assert_eq!(
+        run(&["query"], "get a\nput c 4\ndelete a\nget a\ncount\ncount --from=c\nput c\nbogus\n"),
+        "a ==> 1\nput c => 4 succeeded\ndelete a succeeded\nget a status: NotFound: \n2\n1\nput gets invalid arguments\n\
+         Unknown command bogus\n"
+    );
+}
