@@ -511,7 +511,7 @@ impl<'a, I: InternalIterator> CompactionIterator<'a, I> {
         // At the bottom a tombstone is of use only to an older entry of its key that an older snapshot sees.
         let before = self.rules.stripes.before(self.sequence);
         self.advance_input();
-        while self.input_has_same_key() && parse_internal_key(self.input.key())?.sequence > before {
+        while self.input_has_same_key() && !lies_behind(before, parse_internal_key(self.input.key())?.sequence) {
             self.stats.dropped_hidden += 1;
             self.advance_input();
         }
@@ -549,7 +549,7 @@ impl<'a, I: InternalIterator> CompactionIterator<'a, I> {
             self.advance_input();
             return Ok(self.dropped_single_deletion());
         }
-        if partner_sequence <= before {
+        if lies_behind(before, partner_sequence) {
             // A snapshot lies between the two.
             return Ok(Verdict::Output);
         }
@@ -627,6 +627,13 @@ impl<'a, I: InternalIterator> CompactionIterator<'a, I> {
             self.set_footer(SequenceNumber::ZERO, self.value_type);
         }
     }
+}
+
+/// Whether an entry lies behind the snapshot `before`; zero stands for no snapshot, and nothing lies behind it, not even
+/// an entry whose sequence number was zeroed at the bottom.
+#[inline]
+fn lies_behind(before: SequenceNumber, sequence: SequenceNumber) -> bool {
+    before > SequenceNumber::ZERO && sequence <= before
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use firn_error::{Error, Result};
 use firn_format::iterator::InternalIterator;
 use firn_format::key::{SequenceNumber, ValueType, extract_user_key, pack_footer, parse_internal_key};
 
-use super::{CompactionIterator, ValueSource, Verdict};
+use super::{CompactionIterator, ValueSource, Verdict, lies_behind};
 use crate::compaction::filter::{FilterDecision, FilterValueType};
 use crate::merge::MergeFailure;
 use crate::read::merge_context::{OperandOrder, missing_operator, try_full_merge};
@@ -153,7 +153,7 @@ impl<I: InternalIterator> CompactionIterator<'_, I> {
                 return Ok(End::WholeKey);
             }
             let next = parse_internal_key(self.input.key())?;
-            if next.sequence <= before {
+            if lies_behind(before, next.sequence) {
                 return Ok(End::Stripe);
             }
             if next.value_type != ValueType::Merge {

@@ -211,6 +211,17 @@ fn vectors() {
     }
 }
 
+/// What was zeroed at the bottom by an earlier compaction is in the stripe of what is written over it.
+#[test]
+fn bases_with_zeroed_sequences() {
+    check(bottommost(&[]), "a:M9=x a:M8=y a:P0=b c:P0=z", "a:P0=F(b,y,x) c:P0=z");
+    check(bottommost(&[]), "a:D9 a:P0=b", "");
+    check(bottommost(&[]), "a:SD9 a:P0=b", "");
+    check(bottommost(&[5]), "a:M9=x a:P0=b", "a:M9=x a:P0=b");
+    check(bottommost(&[5]), "a:D9 a:P0=b", "a:D9 a:P0=b");
+    check(compaction(&[]), "a:M9=x a:P0=b", "a:P9=F(b,x)");
+}
+
 #[test]
 fn range_tombstones_delete_what_is_older() {
     let with = |run: Run<'static>| Run { tombstones: &[("a", "c", 4)], ..run };
