@@ -5,6 +5,8 @@ mod get_context;
 pub mod merge_context;
 pub mod merging_iterator;
 #[cfg(test)]
+mod conformance_tests;
+#[cfg(test)]
 mod model_tests;
 #[cfg(test)]
 pub(crate) mod testing;
