@@ -103,6 +103,7 @@ fn level(files: &[Entries], order: &InternalKeyComparator, layout_number: usize)
 }
 
 /// A child of the merge under test.
+#[expect(clippy::large_enum_variant, reason = "three exist")]
 enum Child {
     Memory(crate::memtable::MemTableIterator),
     Run(RunIterator),
