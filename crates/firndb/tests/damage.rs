@@ -70,7 +70,7 @@ fn loaded_options(env: &Env) -> Result<LoadedOptions> {
 }
 
 /// Opens the files as a database under options read from `options`, the same database undamaged, and reads all of it.
-fn read_all(files: &Files, options: &LoadedOptions, access: Access) -> Result<Contents> {
+fn read_all(files: &Files, options: &LoadedOptions, access: Access, is_unchecked: bool) -> Result<Contents> {
     let env = Env::memory();
     put_files(&**env.fs(), files);
     let mut db_options = options.db.clone();
@@ -101,7 +101,10 @@ fn read_all(files: &Files, options: &LoadedOptions, access: Access) -> Result<Co
         cursor.status()?;
         for (key, value) in entries.iter().step_by((entries.len() / 50).max(1)) {
             let got = db.get_opt(&read, &cf, key)?;
-            assert_eq!(got.as_deref(), Some(&**value), "get differs from scan at {}", key.escape_ascii());
+            // In tables without checksums a filter may be damaged without notice.
+            if got.as_deref() != Some(&**value) && !is_unchecked {
+                panic!("get of {} gives {got:?} and not what a scan gives", key.escape_ascii());
+            }
         }
         if !entries.is_empty() {
             contents.insert(cf.name().to_owned(), entries);
@@ -170,7 +173,7 @@ fn prefix_of_log(files: &Files, name: &str, start: usize, options: &LoadedOption
     let mut files = files.clone();
     files.retain(|other, _| !other.ends_with(".log") || other.as_str() <= name);
     files.get_mut(name).unwrap().truncate(start);
-    read_all(&files, options, Access::ReadOnly)
+    read_all(&files, options, Access::ReadOnly, false)
 }
 
 fn check_error(error: &Error, context: &str) {
@@ -196,7 +199,8 @@ fn damaged_databases_are_refused_or_unharmed() {
         put_files(&**env.fs(), &files);
         let options = loaded_options(&env).unwrap();
         // Kinds that are not supported are refused as a whole, which other tests see to.
-        let Ok(original) = read_all(&files, &options, Access::ReadOnly) else { continue };
+        let Ok(original) = read_all(&files, &options, Access::ReadOnly, false) else { continue };
+        let is_unchecked = directory.to_string_lossy().contains("checksum-none");
         databases += 1;
         let tables = files.keys().filter(|name| name.ends_with(".sst") || name.ends_with(".ldb")).count();
         for (name, bytes) in &files {
@@ -214,7 +218,7 @@ fn damaged_databases_are_refused_or_unharmed() {
                 damaged.insert(name.clone(), damage.apply(bytes));
                 let access = if random() % 2 == 0 { Access::ReadOnly } else { Access::ReadWrite };
                 copies += 1;
-                match read_all(&damaged, &options, access) {
+                match read_all(&damaged, &options, access, is_unchecked) {
                     Ok(contents) if contents == original => {}
                     // A log without any record may as well be one that nobody wrote to; those after it count then.
                     Ok(_) if name.ends_with(".log") && matches!(damage, Damage::Cut(0) | Damage::Zero) => {}
@@ -234,7 +238,7 @@ fn damaged_databases_are_refused_or_unharmed() {
                     // The MANIFEST is a log too: one that ends early describes an earlier state of the database.
                     Ok(_) if name.starts_with("MANIFEST") && !matches!(damage, Damage::Flip(_)) => {}
                     // Nothing in these tables tells whether they are whole.
-                    Ok(_) if is_table && directory.to_string_lossy().contains("checksum-none") => {}
+                    Ok(_) if is_table && is_unchecked => {}
                     Ok(_) => panic!("{context}: other contents, {access:?}"),
                     Err(error) => {
                         refused += 1;
