@@ -125,7 +125,7 @@ impl Life {
     fn open(&mut self) -> Outcome {
         let (options, mut text) = recipe::database(&mut self.rng);
         self.manual_wal_flush = options.manual_wal_flush;
-        self.may_skip_wal = !options.avoid_flush_during_shutdown;
+        self.may_skip_wal = !options.avoid_flush_during_shutdown && options.recycle_log_file_num == 0;
         let mut families = Vec::new();
         for (name, fixed) in &self.fixed {
             let (cf, cf_text) = recipe::column_family(&mut self.rng, fixed);
