@@ -311,7 +311,9 @@ impl Opening {
                 Err(error) if error.is_path_not_found() => continue,
                 Err(error) => return Err(error),
             };
-            for parsed in names.iter().filter_map(|name| filename::parse(name)) {
+            // The number of an old info log is a time, not a file number.
+            let numbered = names.iter().filter_map(|name| filename::parse(name));
+            for parsed in numbered.filter(|parsed| parsed.kind != FileKind::InfoLog) {
                 versions.numbers().mark_used(parsed.number);
             }
         }

@@ -40,6 +40,7 @@ struct Life {
     singles: u64,
     copies: u32,
     born_families: u32,
+    recycles: bool,
     manual_wal_flush: bool,
     may_skip_wal: bool,
     /// Some writes are in no WAL.
@@ -69,6 +70,7 @@ pub fn live(seed: u64, status: Status) -> Outcome {
         singles: 0,
         copies: 0,
         born_families: 0,
+        recycles: rng.random_bool(0.3),
         manual_wal_flush: false,
         may_skip_wal: false,
         unlogged: false,
@@ -78,6 +80,9 @@ pub fn live(seed: u64, status: Status) -> Outcome {
         rng,
     };
     let outcome = life.run();
+    if outcome.is_err() && std::env::var_os("FIRN_MODEL_KEEP").is_some() {
+        life.temp.disable_cleanup(true);
+    }
     let log = life.log.iter().map(String::as_str).collect::<Vec<_>>().join("\n  ");
     outcome.map_err(|text| format!("{text}\noptions: {}\nlast operations:\n  {log}", life.options_text))
 }
@@ -123,7 +128,7 @@ impl Life {
     // Opening and closing.
 
     fn open(&mut self) -> Outcome {
-        let (options, mut text) = recipe::database(&mut self.rng);
+        let (options, mut text) = recipe::database(&mut self.rng, self.recycles);
         self.manual_wal_flush = options.manual_wal_flush;
         self.may_skip_wal = !options.avoid_flush_during_shutdown && options.recycle_log_file_num == 0;
         let mut families = Vec::new();
