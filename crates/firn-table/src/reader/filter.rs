@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use firn_format::filter::{FilterKey, FilterLayout, FilterReader};
+use firn_error::Result;
+use firn_format::filter::{BUILTIN_COMPATIBILITY_NAME, FilterKey, FilterLayout, FilterReader};
 use firn_format::index::{BlockHandle, IndexFormat};
 use firn_format::key::extract_user_key;
 use firn_format::properties::TableProperties;
@@ -219,6 +220,21 @@ impl TableReader {
                 }
             }
         }
+    }
+
+    /// The bounds of the filter's partitions, in the form of the file's index keys, for tools; empty when the filter is not
+    /// partitioned.
+    ///
+    /// # Errors
+    /// Corruption when the index of partitions is damaged.
+    pub fn filter_partitions(&self, options: &TableReadOptions) -> Result<Vec<Vec<u8>>> {
+        let name = format!("partitionedfilter.{BUILTIN_COMPATIBILITY_NAME}");
+        let Some(handle) = self.metaindex.find(&name) else {
+            return Ok(Vec::new());
+        };
+        let block = self.filter_partition_index(handle, options)?;
+        let bounds = block.index().map(|index| (0..index.len()).map(|position| index.key(position).to_vec()).collect());
+        Ok(bounds.unwrap_or_default())
     }
 
     /// The format of the index of filter partitions: that of the file's index, without first keys.
