@@ -83,7 +83,7 @@ impl DbInner {
     }
 
     /// Where a family needs compaction.
-    fn scores(&self, state: &DbState, id: u32) -> Option<LevelScores> {
+    pub(crate) fn scores(&self, state: &DbState, id: u32) -> Option<LevelScores> {
         let version = state.versions.family(id)?.current();
         let options = self.picker_options(state, id)?;
         Some(score::compute(version, &options, self.env.clock().now_secs()))
@@ -394,7 +394,7 @@ impl DbInner {
         let options = self.options();
         if !self.read_only && self.has_unlogged_data.load(Ordering::Acquire) && !options.avoid_flush_during_shutdown {
             let flush = FlushOptions { allow_write_stall: true, ..FlushOptions::default() };
-            result = self.flush_for(&flush, &self.families.all(), FlushReason::Shutdown);
+            result = self.flush_for(&flush, &self.families.all(), FlushReason::ShutDown);
         }
         if self.closing.swap(true, Ordering::AcqRel) {
             return result;

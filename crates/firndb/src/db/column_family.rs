@@ -13,8 +13,11 @@ use firn_format::key::SequenceNumber;
 use super::super_version::{SuperVersion, SuperVersionCell};
 use crate::memtable::{MemTable, MemTableConfig};
 use crate::options::ColumnFamilyOptions;
+use crate::stats::ColumnFamilyStats;
 use crate::version::{FamilyTables, Version};
-use crate::write::controller::{CfStall, StallFacts, StallOptions, WriteController, WriteStallCondition};
+use crate::write::controller::{
+    CfStall, StallFacts, StallOptions, WriteController, WriteStallCause, WriteStallCondition,
+};
 
 /// One column family: everything that may be looked at without the database mutex.
 pub(crate) struct ColumnFamilyData {
@@ -34,6 +37,8 @@ pub(crate) struct ColumnFamilyData {
     pub(crate) super_version: SuperVersionCell,
     options: RwLock<Arc<ColumnFamilyOptions>>,
     dropped: AtomicBool,
+    /// What flushes, compactions and stalls did.
+    pub(crate) stats: Mutex<ColumnFamilyStats>,
 }
 
 impl ColumnFamilyData {
@@ -123,6 +128,10 @@ impl FamilyState {
             tables,
             table_dirs: identity.table_dirs,
             super_version: SuperVersionCell::new(Arc::new(first)),
+            stats: Mutex::new(ColumnFamilyStats::new(
+                usize::try_from(options.num_levels).unwrap_or(1),
+                identity.opened_micros,
+            )),
             options: RwLock::new(options),
             dropped: AtomicBool::new(false),
         };
@@ -176,7 +185,29 @@ impl FamilyState {
     /// Evaluates the stall condition anew.
     pub(crate) fn recalculate_stall(&mut self, facts: StallFacts) -> WriteStallCondition {
         self.stall_facts = facts;
-        self.stall.recalculate(&facts, &stall_options(&self.data.options()))
+        let condition = self.stall.recalculate(&facts, &stall_options(&self.data.options()));
+        self.count_stall(condition);
+        condition
+    }
+
+    /// Counts what an evaluation of the stall condition found.
+    fn count_stall(&self, condition: WriteStallCondition) {
+        use WriteStallCause as Cause;
+        use WriteStallCondition::{Delayed, Stopped};
+        if condition == WriteStallCondition::Normal {
+            return;
+        }
+        let stalls = &mut self.data.stats.lock().stalls;
+        let counter = match (condition, self.stall.cause()) {
+            (Delayed, Cause::MemtableLimit) => &mut stalls.memtable_delays,
+            (Stopped, Cause::MemtableLimit) => &mut stalls.memtable_stops,
+            (Delayed, Cause::L0FileCountLimit) => &mut stalls.l0_delays,
+            (Stopped, Cause::L0FileCountLimit) => &mut stalls.l0_stops,
+            (Delayed, Cause::PendingCompactionBytes) => &mut stalls.pending_compaction_bytes_delays,
+            (Stopped, Cause::PendingCompactionBytes) => &mut stalls.pending_compaction_bytes_stops,
+            _ => return,
+        };
+        *counter += 1;
     }
 
     /// Makes memtables and `version` what readers see. The returned super versions are to be dropped without locks.
@@ -199,6 +230,8 @@ pub(crate) struct FamilyIdentity {
     pub(crate) name: String,
     pub(crate) owner: u64,
     pub(crate) table_dirs: Vec<PathBuf>,
+    /// When it was opened, in microseconds since the epoch.
+    pub(crate) opened_micros: u64,
 }
 
 /// The options of a family that decide about stalls.

@@ -26,6 +26,7 @@ use crate::compaction::picker::{
 };
 use crate::compaction::stop::StopSignals;
 use crate::options::{BottommostLevelCompaction, CompactRangeOptions, CompactionStyle, FlushOptions};
+use crate::stats::{CompactionStats, HistogramKind, JobPriority, Ticker};
 use crate::version::{FileMetaData, ManifestChange, TableSource, VersionSet};
 
 /// What came of a plan.
@@ -72,6 +73,7 @@ impl DbInner {
         self.queue_compaction_if_needed(state, id);
         self.maybe_schedule(state);
         let numbers = Mutex::new(Vec::new());
+        let start = self.env.clock().now_nanos();
         let finished = match plan.work {
             CompactionWork::Merge => {
                 MutexGuard::unlocked(state, || self.merge(job_id, &plan, &data, &numbers, cancelled))
@@ -91,6 +93,9 @@ impl DbInner {
             && error.kind() != ErrorKind::Incomplete
         {
             self.set_background_error(state, BackgroundErrorReason::Compaction, error);
+        }
+        if let Ok(finished) = &outcome {
+            self.count_compaction(&data, &plan, finished, self.env.clock().now_nanos().saturating_sub(start) / 1000);
         }
         plan.set_busy(false);
         state.running.retain(|running| !Arc::ptr_eq(running, &plan));
@@ -138,8 +143,8 @@ impl DbInner {
             snapshots: self.snapshots.sequences(),
             write_conflict_boundary: SequenceNumber::MAX,
             merge_operator: options.merge_operator.clone(),
-            filter: None,
-            filter_factory: None,
+            filter: options.compaction_filter.clone(),
+            filter_factory: options.compaction_filter_factory.clone(),
             leveled,
             allow_ingest_behind: db.allow_ingest_behind || options.cf_allow_ingest_behind,
             enforce_single_del_contracts: db.enforce_single_del_contracts,
@@ -153,6 +158,51 @@ impl DbInner {
         };
         let result = job::run(plan, &context)?;
         Ok(Finished { outputs: result.outputs.clone(), result })
+    }
+
+    /// Adds what a plan did to the sums of its family and to the statistics.
+    fn count_compaction(&self, data: &ColumnFamilyData, plan: &CompactionPlan, finished: &Finished, micros: u64) {
+        let input_bytes = |at_output: bool| {
+            let files = plan.input_files().filter(|(level, _)| (*level == plan.output_level) == at_output);
+            files.map(|(_, file)| file.file_size).sum::<u64>()
+        };
+        let mut sums = data.stats.lock();
+        match plan.work {
+            CompactionWork::TrivialMove => sums.add_moved(plan.output_level, input_bytes(false)),
+            CompactionWork::DropFiles => {}
+            CompactionWork::Merge => {
+                let (drops, written) = (&finished.result.drops, finished.result.output_bytes());
+                let stats = CompactionStats {
+                    micros,
+                    bytes_read_non_output: input_bytes(false),
+                    bytes_read_output: input_bytes(true),
+                    bytes_written: written,
+                    num_input_records: drops.input_records,
+                    num_dropped_records: drops.input_records.saturating_sub(finished.result.output_records),
+                    num_input_files: plan.input_files().count() as u64,
+                    num_output_files: finished.outputs.len() as u64,
+                    count: 1,
+                    ..CompactionStats::default()
+                };
+                sums.add_compaction(plan.output_level, JobPriority::Low, stats);
+                drop(sums);
+                let Some(statistics) = &self.statistics else { return };
+                for (ticker, count) in [
+                    (Ticker::CompactReadBytes, stats.bytes_read_non_output + stats.bytes_read_output),
+                    (Ticker::CompactWriteBytes, written),
+                    (Ticker::CompactionKeyDropNew, drops.dropped_hidden),
+                    (Ticker::CompactionKeyDropObsolete, drops.dropped_obsolete),
+                    (Ticker::CompactionKeyDropRangeDel, drops.dropped_range_deleted),
+                    (Ticker::CompactionKeyDropUser, drops.dropped_by_filter),
+                ] {
+                    statistics.record_tick(ticker, count);
+                }
+                statistics.report_time(HistogramKind::CompactionTimesMicros, micros);
+                statistics.record_in_histogram(HistogramKind::NumfilesInSinglecompaction, stats.num_input_files);
+                let parts = finished.result.parts as u64;
+                statistics.record_in_histogram(HistogramKind::NumSubcompactionsScheduled, parts);
+            }
+        }
     }
 
     /// Logs what a plan did: inputs out, outputs in.

@@ -26,41 +26,9 @@ use crate::memtable::MemTable;
 use crate::options::FlushOptions;
 use crate::read::MergingIterator;
 use crate::read::tombstone_cover::TombstoneWindow;
+pub(crate) use crate::stats::FlushReason;
+use crate::stats::{CompactionStats, HistogramKind, JobPriority, Ticker};
 use crate::version::{ManifestChange, VersionSet};
-
-/// Why a flush runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FlushReason {
-    /// A memtable is full.
-    WriteBufferFull,
-    /// A user asked for it.
-    ManualFlush,
-    /// A manual compaction needs what is in memory.
-    ManualCompaction,
-    /// The WALs together are too large.
-    WalFull,
-    /// The memtables together are too large.
-    WriteBufferManager,
-    /// The database closes.
-    Shutdown,
-    /// A background error was repaired.
-    ErrorRecovery,
-}
-
-impl FlushReason {
-    /// The name in the info log.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::WriteBufferFull => "Write Buffer Full",
-            Self::ManualFlush => "Manual Flush",
-            Self::ManualCompaction => "Manual Compaction",
-            Self::WalFull => "WAL Full",
-            Self::WriteBufferManager => "Write Buffer Manager",
-            Self::Shutdown => "Shut down",
-            Self::ErrorRecovery => "Error Recovery",
-        }
-    }
-}
 
 /// Families whose memtables are to be flushed, together if there are several.
 #[derive(Clone, Debug)]
@@ -110,7 +78,7 @@ impl DbInner {
                 self.sync_closed_wals()?;
             }
             for part in &mut parts {
-                part.table = self.write_memtables(&part.data, &part.memtables, &part.output)?;
+                part.table = self.write_memtables(&part.data, &part.memtables, &part.output, JobPriority::High)?;
             }
             Ok(())
         });
@@ -193,7 +161,7 @@ impl DbInner {
         memtables: &[Arc<MemTable>],
         output: &FlushOutput,
     ) -> Result<Option<NewFile>> {
-        MutexGuard::unlocked(state, || self.write_memtables(data, memtables, output))
+        MutexGuard::unlocked(state, || self.write_memtables(data, memtables, output, JobPriority::User))
     }
 
     /// Writes one table from frozen memtables, and makes file and name durable.
@@ -202,29 +170,48 @@ impl DbInner {
         data: &Arc<ColumnFamilyData>,
         memtables: &[Arc<MemTable>],
         output: &FlushOutput,
+        priority: JobPriority,
     ) -> Result<Option<NewFile>> {
+        let start = self.env.clock().now_nanos();
         let now_secs = self.env.clock().now_secs();
         let settings = self.output_settings(data, OutputPlace { level: 0, path_id: 0, base_level: 0 }, now_secs);
         let oldest_key_time = memtables.iter().map(|mem| mem.oldest_key_time_secs()).min().unwrap_or(u64::MAX);
         let oldest_key_time = if oldest_key_time == u64::MAX { now_secs } else { oldest_key_time };
         let times = OutputTimes { oldest_ancester_time: oldest_key_time.min(now_secs), oldest_key_time };
         let mut table = TableOutput::create(&settings, output.number, output.epoch_number, times)?;
-        self.write_entries(data, memtables, output, &mut table)?;
+        let entries_read = self.write_entries(data, memtables, output, &mut table)?;
         let file = table.finish()?;
         if file.is_some() {
             self.env.fs().new_directory(&settings.directory)?.fsync()?;
         }
+        let bytes_written = file.as_ref().map_or(0, |file| file.file_size);
+        let stats = CompactionStats {
+            micros: self.env.clock().now_nanos().saturating_sub(start) / 1000,
+            bytes_written,
+            num_input_records: entries_read,
+            num_output_files: u64::from(file.is_some()),
+            count: 1,
+            ..CompactionStats::default()
+        };
+        let mut sums = data.stats.lock();
+        sums.add_compaction(0, priority, stats);
+        sums.ingest.bytes_flushed += bytes_written;
+        drop(sums);
+        if let Some(statistics) = &self.statistics {
+            statistics.record_tick(Ticker::FlushWriteBytes, bytes_written);
+            statistics.report_time(HistogramKind::DbFlushMicros, stats.micros);
+        }
         Ok(file)
     }
 
-    /// Merges memtables into a table, without what no snapshot can see.
+    /// Merges memtables into a table, without what no snapshot can see. Returns how many entries were read.
     fn write_entries(
         &self,
         data: &Arc<ColumnFamilyData>,
         memtables: &[Arc<MemTable>],
         output: &FlushOutput,
         table: &mut TableOutput,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let db = self.options();
         let stripes = SnapshotStripes::new(output.snapshots.clone());
         let rules = DropRules {
@@ -264,7 +251,7 @@ impl DbInner {
         for tombstone in output_tombstones(&tombstones.fragments(), &OutputBounds::default(), &keep) {
             table.add_range_tombstone(tombstone)?;
         }
-        Ok(())
+        Ok(read)
     }
 
     /// What outputs of a job of `data` at `place` have in common.

@@ -488,6 +488,16 @@ impl Db {
         self.db().property_int(&cf.data, name)
     }
 
+    /// A property as a map of names and values, such as `rocksdb.cfstats`.
+    pub fn property_map(&self, cf: &ColumnFamily, name: &str) -> Option<std::collections::BTreeMap<String, String>> {
+        self.db().property_map(&cf.data, name)
+    }
+
+    /// Starts the sums behind `rocksdb.stats`, `rocksdb.cfstats` and `rocksdb.dbstats` again. The statistics object stays.
+    pub fn reset_stats(&self) {
+        self.db().reset_stats();
+    }
+
     /// Changes mutable options of a column family; durable in the OPTIONS file when it returns.
     ///
     /// # Errors

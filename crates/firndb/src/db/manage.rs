@@ -43,8 +43,13 @@ impl DbInner {
             let id = version.column_family();
             let tables =
                 self.tables.set_family(id, spec.clone(), &options, &db, self.env.fs(), &self.path, &self.session_id);
-            let identity =
-                FamilyIdentity { id, name: name.to_owned(), owner: self.instance, table_dirs: spec.paths.clone() };
+            let identity = FamilyIdentity {
+                id,
+                name: name.to_owned(),
+                owner: self.instance,
+                table_dirs: spec.paths.clone(),
+                opened_micros: self.env.clock().now_micros(),
+            };
             let controller = Arc::clone(&state.controller);
             let earliest = self.visible_sequence();
             let family = FamilyState::new(identity, Arc::new(options.clone()), tables, version, earliest, &controller);

@@ -385,6 +385,7 @@ impl Opening {
                 name: descriptor.name.clone(),
                 owner: instance,
                 table_dirs: self.layout.table_dirs(&descriptor.options),
+                opened_micros: self.env.clock().now_micros(),
             };
             let options = Arc::new(descriptor.options.clone());
             let version = Arc::clone(family.current());

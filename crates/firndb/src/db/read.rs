@@ -17,6 +17,7 @@ use super::column_family::ColumnFamilyData;
 use super::super_version::SuperVersion;
 use crate::options::{ReadOptions, ReadTier};
 use crate::read::{GetContext, LookupMode, get_from_memtable};
+use crate::stats::{HistogramKind, Statistics, StopWatch, Ticker, record_tick};
 
 /// User keys up to this length are looked up without an allocation.
 const SHORT_KEY_BYTES: usize = 240;
@@ -68,6 +69,16 @@ pub(crate) fn table_read_options(options: &ReadOptions) -> TableReadOptions {
     }
 }
 
+/// Counts what a get returned.
+fn count_get(statistics: &Statistics, found: &Result<Option<PinnedSlice>>) {
+    statistics.record_tick(Ticker::NumberKeysRead, 1);
+    if let Ok(found) = found {
+        let bytes = found.as_ref().map_or(0, |value| value.len() as u64);
+        statistics.record_tick(Ticker::BytesRead, bytes);
+        statistics.record_in_histogram(HistogramKind::BytesPerRead, bytes);
+    }
+}
+
 impl DbInner {
     /// The sequence that a read with `options` sees. Called with the super version in hand.
     #[inline]
@@ -91,10 +102,15 @@ impl DbInner {
     ) -> Result<Option<PinnedSlice>> {
         self.check_read(options, data)?;
         let tables = table_read_options(options);
-        data.super_version.read(|super_version| {
+        let _watch = StopWatch::start(self.statistics.as_ref(), &**self.env.clock(), HistogramKind::DbGetMicros);
+        let found = data.super_version.read(|super_version| {
             let sequence = self.read_sequence(options);
             self.lookup(options, &tables, data, super_version, sequence, key, LookupMode::Value)
-        })
+        });
+        if let Some(statistics) = &self.statistics {
+            count_get(statistics, &found);
+        }
+        found
     }
 
     #[inline]
@@ -124,13 +140,16 @@ impl DbInner {
         let skip_memtables = options.read_tier == ReadTier::Persisted && self.has_unlogged_data.load(Ordering::Acquire);
         if !skip_memtables {
             if get_from_memtable(&super_version.mem, lookup.encoded(), &mut context) {
+                record_tick(self.statistics.as_ref(), Ticker::MemtableHit, 1);
                 return context.finish();
             }
             for memtable in &super_version.imm {
                 if get_from_memtable(memtable, lookup.encoded(), &mut context) {
+                    record_tick(self.statistics.as_ref(), Ticker::MemtableHit, 1);
                     return context.finish();
                 }
             }
+            record_tick(self.statistics.as_ref(), Ticker::MemtableMiss, 1);
         }
         if options.read_tier != ReadTier::Memtable {
             super_version.version.get(&**data.tables(), tables, lookup.encoded(), &mut context)?;
@@ -149,10 +168,13 @@ impl DbInner {
             return keys.iter().map(|_| Err(error.clone())).collect();
         }
         let tables = table_read_options(options);
+        let statistics = self.statistics.as_ref();
+        let _watch = StopWatch::start(statistics, &**self.env.clock(), HistogramKind::DbMultigetMicros);
         data.super_version.read(|super_version| {
             let sequence = self.read_sequence(options);
             let mut value_bytes = 0u64;
-            keys.iter()
+            let found: Vec<_> = keys
+                .iter()
                 .map(|key| {
                     if value_bytes > options.value_size_soft_limit {
                         return Err(Error::aborted("value_size_soft_limit was reached"));
@@ -164,7 +186,16 @@ impl DbInner {
                     }
                     found
                 })
-                .collect()
+                .collect();
+            if let Some(statistics) = statistics {
+                statistics.record_tick(Ticker::NumberMultigetGet, 1);
+                statistics.record_tick(Ticker::NumberMultigetKeysRead, keys.len() as u64);
+                let found = found.iter().filter(|found| matches!(found, Ok(Some(_)))).count() as u64;
+                statistics.record_tick(Ticker::NumberMultigetKeysFound, found);
+                statistics.record_tick(Ticker::NumberMultigetBytesRead, value_bytes);
+                statistics.record_in_histogram(HistogramKind::BytesPerMultiget, value_bytes);
+            }
+            found
         })
     }
 

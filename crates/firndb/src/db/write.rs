@@ -27,6 +27,7 @@ use super::flush::{FlushReason, FlushRequest};
 use super::insert::{Target, Targets, insert_records};
 use super::{DbInner, DbState, LiveWal, attention};
 use crate::options::{DbOptions, FlushOptions, WriteOptions};
+use crate::stats::{DbStats, HistogramKind, StopWatch, Ticker, record_tick};
 use crate::version::VersionSet;
 use crate::write::group::{GroupExecutor, Insertion, Leadership, LoggedGroup, WriteFlags, WriteGroup};
 use crate::write::wal::{WalFormat, WalWriter};
@@ -54,6 +55,8 @@ pub(crate) struct LogState {
     manual_flush: bool,
     /// Whether followers may insert their own batches (`allow_concurrent_memtable_write`).
     parallel_inserts: bool,
+    /// What writers did; here because whoever holds the log may count without further ado.
+    pub(crate) stats: DbStats,
 }
 
 impl LogState {
@@ -120,6 +123,7 @@ impl DbInner {
     fn write_checked(&self, options: &WriteOptions, batch: &WriteBatch) -> Result<()> {
         let flags =
             WriteFlags { sync: options.sync, disable_wal: options.disable_wal, no_slowdown: options.no_slowdown };
+        let _watch = StopWatch::start(self.statistics.as_ref(), &**self.env.clock(), HistogramKind::DbWriteMicros);
         self.writers.write(batch, flags, &Executor { db: self, targets: OnceCell::new() })
     }
 
@@ -205,6 +209,7 @@ impl DbInner {
         let mut log = self.log.lock();
         log.writer = Some(writer);
         log.directory_synced = false;
+        log.stats = DbStats::new(self.env.clock().now_micros());
         self.refresh_log(&mut log, state);
         Ok(())
     }
@@ -434,10 +439,12 @@ impl DbInner {
         if !log.unsynced.is_empty() || !log.directory_synced {
             self.sync_unsynced(log)?;
         }
-        match &mut log.writer {
-            Some(writer) => writer.sync(self.options().use_fsync),
-            None => Ok(()),
-        }
+        let Some(writer) = &mut log.writer else { return Ok(()) };
+        log.stats.counters.wal_syncs += 1;
+        record_tick(self.statistics.as_ref(), Ticker::WalSynced, 1);
+        let clock = self.env.clock();
+        let _watch = StopWatch::start(self.statistics.as_ref(), &**clock, HistogramKind::WalFileSyncMicros);
+        writer.sync(self.options().use_fsync)
     }
 
     /// Closes all WALs, which cuts them to their logical size; used when the database closes.
@@ -479,7 +486,16 @@ impl DbInner {
             self.switch_full_memtables()?;
         }
         if bits & attention::STALL != 0 {
-            self.stall(leadership, flags)?;
+            let clock = self.env.clock();
+            let start = clock.now_nanos();
+            let outcome = self.stall(leadership, flags);
+            let micros = clock.now_nanos().saturating_sub(start) / 1000;
+            self.log.lock().stats.counters.stall_micros += micros;
+            if let Some(statistics) = &self.statistics {
+                statistics.record_tick(Ticker::StallMicros, micros);
+                statistics.report_time(HistogramKind::DbWriteStall, micros);
+            }
+            outcome?;
         }
         Ok(())
     }
@@ -652,15 +668,20 @@ impl GroupExecutor for Executor<'_> {
         if last > SequenceNumber::MAX.get() {
             return Err(Error::new(ErrorKind::Aborted, "sequence numbers are used up"));
         }
+        let mut wal_bytes = None;
         if !group.flags().disable_wal {
-            if let Err(error) = db.append_group(&mut log, group, first_sequence) {
-                drop(log);
-                db.set_background_error(&mut db.state.lock(), BackgroundErrorReason::WriteCallback, &error);
-                return Err(error);
+            match db.append_group(&mut log, group, first_sequence) {
+                Ok(written) => wal_bytes = Some(written),
+                Err(error) => {
+                    drop(log);
+                    db.set_background_error(&mut db.state.lock(), BackgroundErrorReason::WriteCallback, &error);
+                    return Err(error);
+                }
             }
         } else {
             db.has_unlogged_data.store(true, Ordering::Release);
         }
+        db.count_group(&mut log, group, wal_bytes);
         let parallel = log.parallel_inserts
             && group.is_worth_parallel_insertion()
             && !group.content().intersects(ContentFlags::MERGE);
@@ -692,8 +713,35 @@ impl GroupExecutor for Executor<'_> {
 }
 
 impl DbInner {
+    /// Counts a group that was logged; `wal_bytes` is none when it skipped the WAL.
     #[inline]
-    fn append_group(&self, log: &mut LogState, group: &WriteGroup<'_>, first: SequenceNumber) -> Result<()> {
+    fn count_group(&self, log: &mut LogState, group: &WriteGroup<'_>, wal_bytes: Option<usize>) {
+        let (members, bytes, keys) = (group.len() as u64, group.bytes() as u64, group.count());
+        let counters = &mut log.stats.counters;
+        counters.writes_by_self += 1;
+        counters.writes_by_other += members - 1;
+        counters.keys_written += keys;
+        counters.bytes_written += bytes;
+        if let Some(wal_bytes) = wal_bytes {
+            counters.writes_with_wal += members;
+            counters.wal_bytes += wal_bytes as u64;
+        }
+        if let Some(statistics) = &self.statistics {
+            statistics.record_tick(Ticker::WriteSelf, 1);
+            statistics.record_tick(Ticker::WriteOther, members - 1);
+            statistics.record_tick(Ticker::NumberKeysWritten, keys);
+            statistics.record_tick(Ticker::BytesWritten, bytes);
+            statistics.record_in_histogram(HistogramKind::BytesPerWrite, bytes);
+            if let Some(wal_bytes) = wal_bytes {
+                statistics.record_tick(Ticker::WriteWal, members);
+                statistics.record_tick(Ticker::WalBytes, wal_bytes as u64);
+            }
+        }
+    }
+
+    /// Appends the records of a group to the WAL; returns how many bytes that took.
+    #[inline]
+    fn append_group(&self, log: &mut LogState, group: &WriteGroup<'_>, first: SequenceNumber) -> Result<usize> {
         let Some(writer) = &mut log.writer else {
             return Err(Error::shutdown_in_progress("the database is closed"));
         };
@@ -709,6 +757,9 @@ impl DbInner {
         if !log.manual_flush || sync {
             writer.flush()?;
         }
-        if sync { self.sync_log(log) } else { Ok(()) }
+        if sync {
+            self.sync_log(log)?;
+        }
+        Ok(written)
     }
 }

@@ -9,12 +9,14 @@ use firn_format::options::{Kept, KeptOptions, Memory, Nested, UnsupportedObject}
 use firn_format::slice_transform::SliceTransform;
 use firn_table::options::{TableFactory, TableFactoryCodec};
 
+use crate::compaction::filter::{CompactionFilter, CompactionFilterFactory};
 use crate::merge::MergeOperator;
 
 use super::compaction_options::{CompactionOptionsFifo, CompactionOptionsUniversal};
 use super::enums::{CompactionPri, CompactionStyle, PrepopulateBlobCache, Temperature};
 use super::objects::{
-    ComparatorCodec, DbPath, MemTableFactory, MemTableFactoryCodec, MergeOperatorCodec, SliceTransformCodec,
+    CompactionFilterCodec, CompactionFilterFactoryCodec, ComparatorCodec, DbPath, MemTableFactory,
+    MemTableFactoryCodec, MergeOperatorCodec, SliceTransformCodec,
 };
 
 option_set! {
@@ -53,9 +55,9 @@ option_set! {
         /// Directories of the column family's tables; empty means `db_paths`.
         cf_paths: Vec<DbPath> = Vec::new(), with Memory;
         /// Single filter instance used by compactions.
-        compaction_filter: UnsupportedObject = UnsupportedObject(None);
+        compaction_filter: Option<Arc<dyn CompactionFilter>> = None, with CompactionFilterCodec;
         /// Creates a filter per (sub)compaction.
-        compaction_filter_factory: UnsupportedObject = UnsupportedObject(None);
+        compaction_filter_factory: Option<Arc<dyn CompactionFilterFactory>> = None, with CompactionFilterFactoryCodec;
         /// FIFO parameters.
         compaction_options_fifo: CompactionOptionsFifo = CompactionOptionsFifo::default(), with Nested => mutable;
         /// Universal parameters.

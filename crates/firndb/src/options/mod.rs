@@ -17,6 +17,9 @@ mod presets;
 mod sanitize;
 mod validate;
 
+pub use crate::compaction::filter::{
+    CompactionFilter, CompactionFilterFactory, FilterContext, FilterDecision, FilterValueType, TableCreationReason,
+};
 pub use change::{change_column_family_options, change_db_options};
 pub use column_family_options::ColumnFamilyOptions;
 pub use compaction_options::{CompactionOptionsFifo, CompactionOptionsUniversal, FileTemperatureAge};
@@ -33,9 +36,9 @@ pub use firn_env::IoPriority;
 pub use firn_format::options::{ConfigOptions, Dialect, OptionSet, SanityLevel};
 pub use firn_table::options::{BlockBasedTableOptions, FilterPolicy, TableFactory};
 pub use objects::{
-    ComparatorCodec, DbPath, EnvCodec, HashLinkListOptions, HashSkipListOptions, ListenersCodec, MemTableFactory,
-    MemTableFactoryCodec, MergeOperatorCodec, RateLimiterCodec, SliceTransformCodec, StatisticsCodec,
-    builtin_comparator,
+    CompactionFilterCodec, CompactionFilterFactoryCodec, ComparatorCodec, DbPath, EnvCodec, HashLinkListOptions,
+    HashSkipListOptions, ListenersCodec, MemTableFactory, MemTableFactoryCodec, MergeOperatorCodec, RateLimiterCodec,
+    RemoveEmptyValueCompactionFilter, SliceTransformCodec, StatisticsCodec, builtin_comparator,
 };
 pub use operation::{
     CompactRangeOptions, CompactionOptions, FlushOptions, IngestExternalFileOptions, ReadOptions,

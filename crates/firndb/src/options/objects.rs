@@ -10,6 +10,7 @@ use firn_format::options_text::{escape, join_list, unescape};
 use firn_format::slice_transform::{self, SliceTransform};
 use firn_format::{Error, Result, option_set};
 
+use crate::compaction::filter::{CompactionFilter, CompactionFilterFactory, FilterDecision, FilterValueType};
 use crate::merge::{self, MergeOperator};
 use crate::stats::{EventListener, Statistics};
 
@@ -378,5 +379,74 @@ impl OptionCodec<Vec<Arc<dyn EventListener>>> for ListenersCodec {
 
     fn print(value: &Vec<Arc<dyn EventListener>>, _dialect: Dialect) -> Option<String> {
         Some(join_list(value.iter().map(|listener| listener.name().to_owned()).filter(|name| !name.is_empty())))
+    }
+}
+
+/// Removes entries with an empty value, RocksDB's one built-in compaction filter.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RemoveEmptyValueCompactionFilter;
+
+impl CompactionFilter for RemoveEmptyValueCompactionFilter {
+    fn name(&self) -> &str {
+        "RemoveEmptyValueCompactionFilter"
+    }
+
+    fn filter(&self, _level: usize, _key: &[u8], value_type: FilterValueType, existing: &[u8]) -> FilterDecision {
+        if value_type == FilterValueType::Value && existing.is_empty() {
+            FilterDecision::Remove
+        } else {
+            FilterDecision::Keep
+        }
+    }
+}
+
+/// Reads and writes a compaction filter by its name.
+#[derive(Clone, Copy, Debug)]
+pub struct CompactionFilterCodec;
+
+impl OptionCodec<Option<Arc<dyn CompactionFilter>>> for CompactionFilterCodec {
+    const KIND: ValueKind = ValueKind::Object;
+
+    fn parse(
+        slot: &mut Option<Arc<dyn CompactionFilter>>,
+        _name: &str,
+        text: &str,
+        _config: &ConfigOptions,
+    ) -> Result<()> {
+        *slot = match ObjectText::parse(text).and_then(|object| object.id).as_deref() {
+            None => None,
+            Some("RemoveEmptyValueCompactionFilter") => Some(Arc::new(RemoveEmptyValueCompactionFilter)),
+            Some(other) => return Err(Error::not_supported(format!("Could not load CompactionFilter: {other}"))),
+        };
+        Ok(())
+    }
+
+    fn print(value: &Option<Arc<dyn CompactionFilter>>, _dialect: Dialect) -> Option<String> {
+        Some(value.as_ref().map_or_else(|| "nullptr".into(), |filter| filter.name().to_owned()))
+    }
+}
+
+/// Writes the name of a compaction filter factory; none can be made from a name.
+#[derive(Clone, Copy, Debug)]
+pub struct CompactionFilterFactoryCodec;
+
+impl OptionCodec<Option<Arc<dyn CompactionFilterFactory>>> for CompactionFilterFactoryCodec {
+    const KIND: ValueKind = ValueKind::Object;
+
+    fn parse(
+        slot: &mut Option<Arc<dyn CompactionFilterFactory>>,
+        _name: &str,
+        text: &str,
+        _config: &ConfigOptions,
+    ) -> Result<()> {
+        if ObjectText::parse(text).is_some() {
+            return Err(Error::not_supported(format!("Could not load CompactionFilterFactory: {text}")));
+        }
+        *slot = None;
+        Ok(())
+    }
+
+    fn print(value: &Option<Arc<dyn CompactionFilterFactory>>, _dialect: Dialect) -> Option<String> {
+        Some(value.as_ref().map_or_else(|| "nullptr".into(), |factory| factory.name().to_owned()))
     }
 }

@@ -51,7 +51,7 @@ impl ColumnFamilyOptions {
 
     /// Whether compactions call a filter.
     pub fn has_compaction_filter(&self) -> bool {
-        !self.compaction_filter.is_null() || !self.compaction_filter_factory.is_null()
+        self.compaction_filter.is_some() || self.compaction_filter_factory.is_some()
     }
 
     /// Small memtables and files, for databases of up to about a gigabyte.

@@ -278,7 +278,7 @@ fn presets_have_rocksdbs_effects() {
 fn legacy_and_unknown_objects() {
     let options = Options::from_string("compaction_options_fifo=123;compaction_filter=Mine").unwrap();
     assert_eq!(options.cf.compaction_options_fifo.max_table_files_size, 123);
-    assert!(options.cf.has_compaction_filter());
+    assert!(!options.cf.has_compaction_filter());
     let text = options.cf.to_text(Dialect::Portable, ";");
     assert!(text.contains("compaction_filter=Mine;"), "{text}");
     let error = Options::from_string("memtable=cuckoo").unwrap_err();

@@ -367,6 +367,14 @@ impl ColumnFamilyStats {
         self.priorities[priority as usize] += stats;
     }
 
+    /// Adds files that were moved into `output_level` without rewriting.
+    pub fn add_moved(&mut self, output_level: usize, bytes: u64) {
+        if output_level >= self.levels.len() {
+            self.levels.resize(output_level + 1, CompactionStats::default());
+        }
+        self.levels[output_level].bytes_moved += bytes;
+    }
+
     /// What happened on a level so far.
     pub fn level(&self, level: usize) -> CompactionStats {
         self.levels.get(level).copied().unwrap_or_default()

@@ -1,12 +1,10 @@
 //! What writers of one database did, and the `dbstats` report about it.
 //!
-//! Leaders of write groups count without a lock; the report is a function of the sums and of the time.
+//! Leaders of write groups count under the lock of the log, which they hold anyway; the report is a function of the sums and
+//! of the time.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-
-use firn_env::sync::Mutex;
-use firn_env::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::numbers::{GB, MB, count_text, fixed_duration_text};
 
@@ -16,25 +14,6 @@ macro_rules! db_counters {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct DbCounters {
             $($(#[$doc])+ pub $field: u64,)*
-        }
-
-        /// Sums of the whole database, counted by many threads.
-        #[derive(Debug, Default)]
-        pub struct DbStats {
-            $($(#[$doc])+ pub $field: AtomicU64,)*
-            started_micros: AtomicU64,
-            baseline: Mutex<(DbCounters, u64)>,
-        }
-
-        impl DbStats {
-            /// The sums now.
-            pub fn counters(&self) -> DbCounters {
-                DbCounters { $($field: self.$field.load(Relaxed),)* }
-            }
-
-            fn clear(&self) {
-                $(self.$field.store(0, Relaxed);)*
-            }
         }
 
         impl DbCounters {
@@ -66,29 +45,34 @@ db_counters! {
     write_buffer_manager_stops,
 }
 
+/// What happened in a database since it was opened.
+#[derive(Clone, Debug, Default)]
+pub struct DbStats {
+    /// The sums so far.
+    pub counters: DbCounters,
+    started_micros: u64,
+    /// The sums at the beginning of the interval, and when that was.
+    baseline: (DbCounters, u64),
+}
+
 impl DbStats {
     /// Empty sums of a database that was opened at this time.
     pub fn new(now_micros: u64) -> Self {
-        let stats = Self::default();
-        stats.reset(now_micros);
-        stats
+        let baseline = (DbCounters::default(), now_micros);
+        Self { counters: DbCounters::default(), started_micros: now_micros, baseline }
     }
 
     /// Starts from nothing again.
-    pub fn reset(&self, now_micros: u64) {
-        self.clear();
-        self.started_micros.store(now_micros, Relaxed);
-        *self.baseline.lock() = (DbCounters::default(), now_micros);
+    pub fn reset(&mut self, now_micros: u64) {
+        *self = Self::new(now_micros);
     }
 
     /// The text of `rocksdb.dbstats`, after which a new interval begins.
-    pub fn text(&self, now_micros: u64) -> String {
-        let total = self.counters();
-        let mut baseline = self.baseline.lock();
-        let (earlier, interval_start) = std::mem::replace(&mut *baseline, (total, now_micros));
-        drop(baseline);
+    pub fn text(&mut self, now_micros: u64) -> String {
+        let total = self.counters;
+        let (earlier, interval_start) = std::mem::replace(&mut self.baseline, (total, now_micros));
         let seconds = |since: u64| now_micros.saturating_sub(since) as f64 / 1e6;
-        let (up, interval_up) = (seconds(self.started_micros.load(Relaxed)), seconds(interval_start));
+        let (up, interval_up) = (seconds(self.started_micros), seconds(interval_start));
         let mut text = format!("\n** DB Stats **\nUptime(secs): {up:.1} total, {interval_up:.1} interval\n");
         // Writing to a string cannot fail.
         let _ = total.write(&mut text, "Cumulative", up, |bytes| format!("{:.2} GB", bytes as f64 / GB));
@@ -100,7 +84,7 @@ impl DbStats {
 
     /// The map of `rocksdb.dbstats`.
     pub fn map(&self, now_micros: u64) -> BTreeMap<String, String> {
-        let total = self.counters();
+        let total = self.counters;
         let mut map = self.stall_map();
         for (name, value) in [
             ("db.wal_bytes_written", total.wal_bytes),
@@ -114,20 +98,20 @@ impl DbStats {
         ] {
             map.insert(name.into(), value.to_string());
         }
-        let up = now_micros.saturating_sub(self.started_micros.load(Relaxed)) as f64 / 1e6;
+        let up = now_micros.saturating_sub(self.started_micros) as f64 / 1e6;
         map.insert("db.uptime".into(), format!("{up:.6}"));
         map
     }
 
     /// The text of `rocksdb.db-write-stall-stats`.
     pub fn stall_text(&self) -> String {
-        let stops = self.write_buffer_manager_stops.load(Relaxed);
+        let stops = self.counters.write_buffer_manager_stops;
         format!("Write Stall (count): write-buffer-manager-limit-stops: {stops}\n")
     }
 
     /// The map of `rocksdb.db-write-stall-stats`.
     pub fn stall_map(&self) -> BTreeMap<String, String> {
-        let stops = self.write_buffer_manager_stops.load(Relaxed);
+        let stops = self.counters.write_buffer_manager_stops;
         BTreeMap::from([("write-buffer-manager-limit-stops".into(), stops.to_string())])
     }
 }
@@ -156,17 +140,16 @@ mod tests {
 
     #[test]
     fn the_report_is_rocksdbs() {
-        let stats = DbStats::new(0);
-        for (counter, value) in [
-            (&stats.writes_by_self, 24_000),
-            (&stats.keys_written, 24_000),
-            (&stats.writes_with_wal, 24_000),
-            (&stats.bytes_written, 3_743_000),
-            (&stats.wal_bytes, 3_743_000),
-            (&stats.stall_micros, 557_000),
-        ] {
-            counter.fetch_add(value, Relaxed);
-        }
+        let mut stats = DbStats::new(0);
+        stats.counters = DbCounters {
+            writes_by_self: 24_000,
+            keys_written: 24_000,
+            writes_with_wal: 24_000,
+            bytes_written: 3_743_000,
+            wal_bytes: 3_743_000,
+            stall_micros: 557_000,
+            ..DbCounters::default()
+        };
         assert_eq!(
             stats.text(1_693_000),
             "\n** DB Stats **\nUptime(secs): 1.7 total, 1.7 interval\n\
@@ -183,6 +166,6 @@ mod tests {
         assert_eq!(map.get("db.uptime").map(String::as_str), Some("2.000000"));
         assert_eq!(map.get("db.user_writes_by_self").map(String::as_str), Some("24000"));
         stats.reset(5);
-        assert_eq!(stats.counters(), DbCounters::default());
+        assert_eq!(stats.counters, DbCounters::default());
     }
 }

@@ -10,7 +10,9 @@ use firn_format::compression::CompressionType;
 use firn_format::properties::TableProperties;
 use firn_format::{Error, option_enum};
 
-use crate::compaction::picker::CompactionReason;
+pub use crate::compaction::picker::CompactionReason;
+pub use crate::db::error_handler::BackgroundErrorReason;
+pub use crate::write::controller::WriteStallCondition;
 
 option_enum! {
     /// Why a memtable is flushed.
@@ -63,42 +65,6 @@ option_enum! {
         /// Something else.
         #[default]
         Misc = 3 => "kMisc",
-    }
-}
-
-option_enum! {
-    /// What a background error came from.
-    pub enum BackgroundErrorReason {
-        /// A flush.
-        #[default]
-        Flush = 0 => "kFlush",
-        /// A compaction.
-        Compaction = 1 => "kCompaction",
-        /// A callback of a write.
-        WriteCallback = 2 => "kWriteCallback",
-        /// An insert into a memtable.
-        MemTable = 3 => "kMemTable",
-        /// Writing the MANIFEST.
-        ManifestWrite = 4 => "kManifestWrite",
-        /// A flush of a database without WAL.
-        FlushNoWal = 5 => "kFlushNoWAL",
-        /// Writing the MANIFEST of a database without WAL.
-        ManifestWriteNoWal = 6 => "kManifestWriteNoWAL",
-        /// Opening a table in the background.
-        AsyncFileOpen = 7 => "kAsyncFileOpen",
-    }
-}
-
-option_enum! {
-    /// How writes go.
-    pub enum WriteStallCondition {
-        /// Slowed down.
-        Delayed = 0 => "kDelayed",
-        /// Stopped.
-        Stopped = 1 => "kStopped",
-        /// Unhindered.
-        #[default]
-        Normal = 2 => "kNormal",
     }
 }
 
