@@ -92,6 +92,7 @@ fn background_scan(worker: &mut Worker<'_>) -> Result<(), Failure> {
     let options = bench.engine.read_options();
     let db = worker.select_db();
     let mut scan = db.scan(&options, 0);
+    eprintln!("num reads to do {}", setup.reads);
     let (mut steps, mut bytes) = (0_u64, 0_u64);
     let mut limit = worker.limit(setup.reads, true);
     while !limit.is_done(1) {

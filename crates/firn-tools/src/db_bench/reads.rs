@@ -369,6 +369,7 @@ pub fn multi_scan(worker: &mut Worker<'_>) -> Result<(), Failure> {
 /// `approximatesizerandom`
 pub fn approximate_size_random(worker: &mut Worker<'_>) -> Result<(), Failure> {
     let setup = worker.job.setup;
+    eprintln!("entries_per_batch = {}", setup.batch_size);
     let (mut calls, mut total) = (0_u64, 0_u64);
     let mut limit = worker.limit(setup.reads, true);
     while !limit.is_done(1) {

@@ -80,7 +80,7 @@ pub fn find(setup: &mut Setup, flags: &BenchFlags) -> Option<Action> {
         "newiterator" => Action::Measure(reads::new_iterator),
         "multiscan" => Action::Measure(reads::multi_scan),
         "approximatesizerandom" => Action::Measure(reads::approximate_size_random),
-        "fillseekseq" => fresh(setup, reads::fill_seek_sequential),
+        "fillseekseq" => Action::Measure(reads::fill_seek_sequential),
         "verifychecksum" => Action::Measure(reads::verify_checksum),
         "readwhilewriting" => beside(setup, false, mixed::read_while_writing),
         "multireadwhilewriting" => beside(setup, false, mixed::multi_read_while_writing),
