@@ -11,7 +11,7 @@ use firn_error::{Error, Result};
 use firn_table::BlockCache;
 use firn_table::cache::CacheOptions;
 use firn_table::options::TableFactory;
-use firndb::options::{BottommostLevelCompaction, CompactRangeOptions, ConfigOptions, OptionSet};
+use firndb::options::{BottommostLevelCompaction, CompactRangeOptions, CompactionOptions, ConfigOptions, OptionSet};
 use firndb::stats::{Statistics, StatsLevel};
 use firndb::{
     ColumnFamily, ColumnFamilyDescriptor, Cursor, DEFAULT_COLUMN_FAMILY_NAME, Db, FlushOptions, Options, PinnedSlice,
@@ -30,6 +30,8 @@ pub struct OpenDb {
     families: Vec<ColumnFamily>,
     /// Cumulative percentages of `--column_family_distribution`; empty when families are taken in turn.
     distribution: Vec<u64>,
+    /// `--target_file_size_base`
+    target_file_size: u64,
     path: PathBuf,
 }
 
@@ -272,7 +274,8 @@ impl OpenDb {
             return Ok(CompactedLevel::NothingBelow(from));
         };
         let numbers: Vec<_> = inputs.iter().map(|file| file.number).collect();
-        compact_files(&self.db, family, &numbers, to)?;
+        let options = CompactionOptions { output_file_size_limit: self.target_file_size, ..Default::default() };
+        self.db.compact_files(&options, family, &numbers, to)?;
         Ok(CompactedLevel::Moved { files: inputs.len(), from, to })
     }
 
@@ -301,16 +304,6 @@ impl OpenDb {
         let ranges: Vec<(&[u8], &[u8])> = ranges.iter().map(|(a, b)| (a.as_slice(), b.as_slice())).collect();
         self.db.approximate_sizes(&self.families[family], &ranges, SizeApproximation::Files)
     }
-}
-
-/// Compacts the named files into `level`.
-fn compact_files(
-    _db: &Db,
-    _family: &ColumnFamily,
-    _files: &[firn_format::key::FileNumber],
-    _level: usize,
-) -> Result<()> {
-    Err(Error::not_supported("compacting named files"))
 }
 
 fn reset_stats(_db: &Db) -> Result<()> {
@@ -397,7 +390,8 @@ impl Engine {
             });
             let families = families.collect::<Result<Vec<_>>>()?;
             let distribution = distribution(&self.flags.column_family_distribution, families.len())?;
-            self.databases.push(OpenDb { db, families, distribution, path });
+            let target_file_size = self.options.cf.target_file_size_base;
+            self.databases.push(OpenDb { db, families, distribution, target_file_size, path });
         }
         Ok(())
     }

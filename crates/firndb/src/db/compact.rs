@@ -12,6 +12,7 @@ use firn_env::sync::atomic::Ordering;
 use firn_env::sync::{Mutex, MutexGuard};
 use firn_env::{log_event, log_info};
 use firn_error::{Error, ErrorKind, Result, SubCode};
+use firn_format::compression::CompressionType;
 use firn_format::key::{FileNumber, SequenceNumber};
 use firn_format::version_edit::{NewFile, VersionEdit};
 
@@ -22,10 +23,12 @@ use super::{DbInner, DbState};
 use crate::compaction::job::{self, CompactionContext, CompactionResult};
 use crate::compaction::picker::{
     self, CompactionPlan, CompactionWork, ManualCompaction, ManualStep, RangeEnd, files_to_delete_in_range,
-    manual_levels, next_manual_level, pick_manual, refit_target,
+    manual_levels, next_manual_level, pick_files, pick_manual, refit_target,
 };
 use crate::compaction::stop::StopSignals;
-use crate::options::{BottommostLevelCompaction, CompactRangeOptions, CompactionStyle, FlushOptions};
+use crate::options::{
+    BottommostLevelCompaction, CompactRangeOptions, CompactionOptions, CompactionStyle, FlushOptions,
+};
 use crate::stats::{CompactionStats, HistogramKind, JobPriority, Ticker};
 use crate::version::{FileMetaData, ManifestChange, TableSource, VersionSet};
 
@@ -397,6 +400,37 @@ impl DbInner {
                 }
             }
         }
+    }
+
+    /// Compacts named files; see [`Db::compact_files`](crate::Db::compact_files).
+    ///
+    /// # Errors
+    /// What keeps the files from being compacted, or stopped it.
+    pub(crate) fn compact_files(
+        &self,
+        options: &CompactionOptions,
+        data: &Arc<ColumnFamilyData>,
+        numbers: &[FileNumber],
+        output_level: usize,
+    ) -> Result<()> {
+        self.check_writable()?;
+        self.check_owner(data)?;
+        data.check_live()?;
+        let mut state = self.state.lock();
+        let picked =
+            self.with_picker_input(&state, data.id, |input| pick_files(input, numbers, output_level, 0, &data.name));
+        let Some(mut plan) = picked.transpose()? else { return Ok(()) };
+        plan.target_output_file_size_bytes = options.output_file_size_limit;
+        if options.compression != CompressionType::DisableOption {
+            plan.output_compression = options.compression;
+        }
+        if options.max_subcompactions > 0 {
+            plan.max_subcompactions = options.max_subcompactions;
+        }
+        self.carry_out(&mut state, plan, options.canceled.as_deref())?;
+        drop(state);
+        self.purge_obsolete_files();
+        Ok(())
     }
 
     /// Hangs the files of a level under another one, as they are.

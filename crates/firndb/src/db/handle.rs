@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use firn_error::{Error, Result};
-use firn_format::key::SequenceNumber;
+use firn_format::key::{FileNumber, SequenceNumber};
 use firn_table::PinnedSlice;
 
 use super::column_family::ColumnFamilyData;
@@ -15,7 +15,8 @@ use super::cursor::{Cursor, RangeIterator};
 use super::snapshot::Snapshot;
 use super::{DbInner, open};
 use crate::options::{
-    ColumnFamilyOptions, CompactRangeOptions, DbOptions, FlushOptions, Options, ReadOptions, WriteOptions,
+    ColumnFamilyOptions, CompactRangeOptions, CompactionOptions, DbOptions, FlushOptions, Options, ReadOptions,
+    WriteOptions,
 };
 use crate::write::{ColumnFamilyId, WriteBatch};
 
@@ -460,6 +461,21 @@ impl Db {
         end: Option<&[u8]>,
     ) -> Result<()> {
         self.db().compact_range(options, &cf.data, begin, end)
+    }
+
+    /// Compacts the named table files, with all that must come along, into `output_level`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for unknown files or an impossible level; `Aborted` when a file is being compacted already; what
+    /// stopped the compaction.
+    pub fn compact_files(
+        &self,
+        options: &CompactionOptions,
+        cf: &ColumnFamily,
+        files: &[FileNumber],
+        output_level: usize,
+    ) -> Result<()> {
+        self.db().compact_files(options, &cf.data, files, output_level)
     }
 
     /// Waits until no flush or compaction is running or due.
