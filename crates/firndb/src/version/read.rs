@@ -9,7 +9,7 @@ use firn_table::{GetSink, TableReadOptions};
 
 use super::level_iterator::{LevelIterator, RunIterator};
 use super::search::Place;
-use super::{FileMetaData, OpenPolicy, TableSource, Version};
+use super::{FileMetaData, OpenPolicy, TableRef, TableSource, Version};
 use crate::read::GetContext;
 use crate::read::tombstone_cover::TombstoneWindow;
 
@@ -111,7 +111,11 @@ impl Version {
         lookup: &[u8],
         sink: &mut S,
     ) -> Result<bool> {
-        let table = tables.table(file, open_policy(options))?;
+        // The pinned table is looked at here, since a call through the trait object would not be inlined.
+        let table = match file.handle().pinned_table() {
+            Some(table) => TableRef::Pinned(table),
+            None => tables.table(file, open_policy(options))?,
+        };
         if let Some(tombstones) = &table.tombstones {
             let snapshot = SequenceNumber(extract_footer(lookup) >> 8);
             sink.cover(tombstones.max_covering_sequence(sink.user_key(), snapshot, self.order()));
