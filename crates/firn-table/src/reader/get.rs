@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use firn_error::{Error, Result};
 use firn_format::block::{BlockCursor, HashLookup};
 use firn_format::comparator::ComparatorKind;
+use firn_format::index::BlockHandle;
 use firn_format::key::{
     ParsedInternalKey, SequenceNumber, ValueType, extract_footer, extract_user_key, pack_footer, parse_internal_key,
 };
@@ -22,6 +23,22 @@ enum Outcome {
     Done,
     /// Entries of the key may follow in the next block.
     NextBlock,
+}
+
+/// Where a lookup begins in a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Located {
+    /// The table has no entry of the key.
+    Nowhere,
+    /// In this data block.
+    Block {
+        /// The block's position in the index.
+        position: usize,
+        /// Where the block lies.
+        handle: BlockHandle,
+    },
+    /// The index has partitions: use [`TableReader::get`].
+    Partitioned,
 }
 
 /// Which entries of the user key are handed over.
@@ -65,6 +82,75 @@ impl TableReader {
         Ok(())
     }
 
+    /// Whether the table may have point entries of the user key of `lookup`, as far as its filter tells.
+    #[inline]
+    pub fn may_contain(&self, options: &TableReadOptions, lookup: &[u8]) -> bool {
+        self.may_have_key(options, lookup)
+    }
+
+    /// The first step of a lookup behind the filter: where its first data block lies. A lookup may be taken step by step
+    /// ([`locate`](Self::locate), [`load`](Self::load), [`get_from`](Self::get_from)), so that the same step of many lookups
+    /// is done in a row and their cache misses overlap.
+    ///
+    /// # Errors
+    /// Those of reading the index.
+    #[inline]
+    pub fn locate(&self, options: &TableReadOptions, lookup: &[u8]) -> Result<Located> {
+        if self.is_partitioned() {
+            return Ok(Located::Partitioned);
+        }
+        let hold = self.index(options)?;
+        let Some(index) = hold.index() else { return Ok(Located::Nowhere) };
+        let position = index.lower_bound(lookup);
+        Ok(match index.handle(position) {
+            Some(handle) if self.may_begin_at(index, position, lookup) => Located::Block { position, handle },
+            _ => Located::Nowhere,
+        })
+    }
+
+    /// The second step of a lookup: the data block at `handle`.
+    ///
+    /// # Errors
+    /// As for [`get`](Self::get).
+    #[inline]
+    pub fn load(&self, options: &TableReadOptions, handle: BlockHandle) -> Result<BlockRef> {
+        self.data_block(handle, options, None)
+    }
+
+    /// The last step of a lookup: hands over the entries, beginning in the block at `position` of the index, which
+    /// [`locate`](Self::locate) and [`load`](Self::load) gave.
+    ///
+    /// # Errors
+    /// As for [`get`](Self::get).
+    #[inline]
+    pub fn get_from<S: GetSink>(
+        &self,
+        options: &TableReadOptions,
+        lookup: &[u8],
+        (position, handle): (usize, BlockHandle),
+        block: &BlockRef,
+        sink: &mut S,
+    ) -> Result<()> {
+        let outcome =
+            self.get_in_block(block, lookup, sink).map_err(|error| self.file().locate(error, handle.offset))?;
+        if let Outcome::Done = outcome {
+            return Ok(());
+        }
+        let hold = self.index(options)?;
+        match hold.index() {
+            Some(index) => self.get_in(index, position + 1, options, lookup, sink).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the block at `position` may begin at or before the user key of `lookup`.
+    #[inline]
+    fn may_begin_at(&self, index: &IndexBlock, position: usize, lookup: &[u8]) -> bool {
+        index.first_key(position).is_none_or(|first_key| {
+            self.comparator().compare_user(extract_user_key(first_key), extract_user_key(lookup)) != Ordering::Greater
+        })
+    }
+
     fn get_in<S: GetSink>(
         &self,
         index: &IndexBlock,
@@ -73,11 +159,8 @@ impl TableReader {
         lookup: &[u8],
         sink: &mut S,
     ) -> Result<Outcome> {
-        let user_key = extract_user_key(lookup);
         while let Some(handle) = index.handle(position) {
-            if let Some(first_key) = index.first_key(position)
-                && self.comparator().compare_user(extract_user_key(first_key), user_key) == Ordering::Greater
-            {
+            if !self.may_begin_at(index, position, lookup) {
                 return Ok(Outcome::Done);
             }
             let block = self.data_block(handle, options, None)?;

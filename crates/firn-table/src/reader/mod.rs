@@ -12,6 +12,7 @@ pub(crate) mod meta;
 mod options;
 mod whole;
 
+pub use get::Located;
 pub use options::{TableReadOptions, TableReaderOptions};
 pub use whole::Anchor;
 

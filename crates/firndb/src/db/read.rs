@@ -18,6 +18,10 @@ use super::super_version::SuperVersion;
 use crate::options::{ReadOptions, ReadTier};
 use crate::read::{GetContext, LookupMode, get_from_memtable};
 use crate::stats::{HistogramKind, Statistics, StopWatch, Ticker, record_tick};
+use crate::version::BatchedLookup;
+
+/// So many keys of a multi-get go through the levels together.
+const MULTI_GET_BATCH: usize = 32;
 
 /// User keys up to this length are looked up without an allocation.
 const SHORT_KEY_BYTES: usize = 240;
@@ -77,6 +81,10 @@ fn count_get(statistics: &Statistics, found: &Result<Option<PinnedSlice>>) {
         statistics.record_tick(Ticker::BytesRead, bytes);
         statistics.record_in_histogram(HistogramKind::BytesPerRead, bytes);
     }
+}
+
+fn over_soft_limit() -> Error {
+    Error::aborted("value_size_soft_limit was reached")
 }
 
 impl DbInner {
@@ -173,20 +181,23 @@ impl DbInner {
         data.super_version.read(|super_version| {
             let sequence = self.read_sequence(options);
             let mut value_bytes = 0u64;
-            let found: Vec<_> = keys
-                .iter()
-                .map(|key| {
+            let mut found = Vec::with_capacity(keys.len());
+            for keys in keys.chunks(MULTI_GET_BATCH) {
+                if value_bytes > options.value_size_soft_limit {
+                    found.extend(keys.iter().map(|_| Err(over_soft_limit())));
+                    continue;
+                }
+                for value in self.lookup_batch(options, &tables, data, super_version, sequence, keys) {
                     if value_bytes > options.value_size_soft_limit {
-                        return Err(Error::aborted("value_size_soft_limit was reached"));
+                        found.push(Err(over_soft_limit()));
+                        continue;
                     }
-                    let found =
-                        self.lookup(options, &tables, data, super_version, sequence, key.as_ref(), LookupMode::Value);
-                    if let Ok(Some(value)) = &found {
+                    if let Ok(Some(value)) = &value {
                         value_bytes += value.len() as u64;
                     }
-                    found
-                })
-                .collect();
+                    found.push(value);
+                }
+            }
             if let Some(statistics) = statistics {
                 statistics.record_tick(Ticker::NumberMultigetGet, 1);
                 statistics.record_tick(Ticker::NumberMultigetKeysRead, keys.len() as u64);
@@ -197,6 +208,45 @@ impl DbInner {
             }
             found
         })
+    }
+
+    /// Looks a few keys up together.
+    fn lookup_batch<K: AsRef<[u8]>>(
+        &self,
+        options: &ReadOptions,
+        tables: &TableReadOptions,
+        data: &ColumnFamilyData,
+        super_version: &SuperVersion,
+        sequence: SequenceNumber,
+        keys: &[K],
+    ) -> Vec<Result<Option<PinnedSlice>>> {
+        let lookups: Vec<LookupKey> = keys.iter().map(|key| LookupKey::new(key.as_ref(), sequence)).collect();
+        let operator = super_version.options.merge_operator.as_deref();
+        let mut batch: Vec<_> = keys
+            .iter()
+            .zip(&lookups)
+            .map(|(key, lookup)| BatchedLookup {
+                lookup: lookup.encoded(),
+                sink: GetContext::new(key.as_ref(), operator, LookupMode::Value),
+            })
+            .collect();
+        let skip_memtables = options.read_tier == ReadTier::Persisted && self.has_unlogged_data.load(Ordering::Acquire);
+        if !skip_memtables {
+            for memtable in std::iter::once(&super_version.mem).chain(&super_version.imm) {
+                for entry in batch.iter_mut().filter(|entry| !entry.sink.is_done()) {
+                    get_from_memtable(memtable, entry.lookup, &mut entry.sink);
+                }
+            }
+            if let Some(statistics) = self.statistics.as_ref() {
+                let hits = batch.iter().filter(|entry| entry.sink.is_done()).count() as u64;
+                statistics.record_tick(Ticker::MemtableHit, hits);
+                statistics.record_tick(Ticker::MemtableMiss, batch.len() as u64 - hits);
+            }
+        }
+        if options.read_tier != ReadTier::Memtable {
+            super_version.version.multi_get(&**data.tables(), tables, &mut batch);
+        }
+        batch.into_iter().map(|entry| entry.sink.finish()).collect()
     }
 
     /// Whether `key` may exist, from memory alone.

@@ -108,6 +108,11 @@ impl<'a> GetContext<'a> {
         self.state = State::Failed(error);
     }
 
+    /// Whether an error ended the lookup.
+    pub fn is_failed(&self) -> bool {
+        matches!(self.state, State::Failed(_))
+    }
+
     #[inline]
     fn found(&mut self, value: ValueRef<'_>) -> GetControl {
         let base = value;

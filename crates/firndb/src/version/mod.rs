@@ -9,6 +9,7 @@
 //!
 //! [`VersionEdit`]: firn_format::version_edit::VersionEdit
 
+mod batch;
 mod blob;
 mod builder;
 mod file_meta;
@@ -31,6 +32,7 @@ mod read_tests;
 #[cfg(test)]
 mod tests;
 
+pub use batch::BatchedLookup;
 pub use blob::{BlobFileMetaData, SharedBlobFile};
 pub use builder::{ConsistencyChecks, FileStatsLoader, NoFileStats, RecoveredEpochs, VersionBuilder};
 pub use file_meta::{FileHandle, FileMetaData, FileStats, ObsoleteFile, ObsoleteFiles};

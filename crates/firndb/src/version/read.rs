@@ -21,6 +21,10 @@ pub trait LookupSink: GetSink {
     fn cover(&mut self, sequence: SequenceNumber);
     /// Whether nothing older changes the answer.
     fn is_done(&self) -> bool;
+    /// Takes the error that ends the lookup.
+    fn fail(&mut self, error: Error);
+    /// Whether an error ended the lookup.
+    fn is_failed(&self) -> bool;
 }
 
 impl LookupSink for GetContext<'_> {
@@ -35,6 +39,12 @@ impl LookupSink for GetContext<'_> {
     #[inline]
     fn is_done(&self) -> bool {
         GetContext::is_done(self)
+    }
+    fn fail(&mut self, error: Error) {
+        GetContext::fail(self, error);
+    }
+    fn is_failed(&self) -> bool {
+        GetContext::is_failed(self)
     }
 }
 
@@ -96,14 +106,14 @@ impl Version {
     }
 
     #[inline]
-    fn candidate(&self, level: usize, index: usize, user_key: &[u8], place: Place) -> Option<&Arc<FileMetaData>> {
+    pub(super) fn candidate(&self, level: usize, index: usize, user_key: &[u8], place: Place) -> Option<&Arc<FileMetaData>> {
         let (files, search) = (self.files(level), self.search(level)?);
         files.get(index).filter(|_| !search.is_before_file(files, index, user_key, place, self.order()))
     }
 
     /// Asks one file; `true` if the search is over.
     #[inline]
-    fn get_from_file<S: LookupSink>(
+    pub(super) fn get_from_file<S: LookupSink>(
         &self,
         file: &FileMetaData,
         tables: &dyn TableSource,

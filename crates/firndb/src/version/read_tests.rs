@@ -96,6 +96,7 @@ fn check_database(name: &str, capacity: Option<usize>) {
     }
     assert!(total > 0, "{name}");
     let mut deleted = 0;
+    let mut one_by_one = Vec::new();
     for (user_key, (sequence, value_type, value)) in &newest {
         let covering = runs
             .iter()
@@ -114,7 +115,9 @@ fn check_database(name: &str, capacity: Option<usize>) {
         version.get(&*tables, &options, lookup.encoded(), &mut context).unwrap();
         let found = context.finish().unwrap().map(|value| value.to_vec());
         assert!(found == expected, "{name}: {}", user_key.escape_ascii());
+        one_by_one.push(found);
     }
+    check_batches(&version, &*tables, newest.keys(), &one_by_one);
     eprintln!("{name}: {total} entries in {} runs, {} keys, {deleted} deleted", runs.len(), newest.len());
     let begin = InternalKey::for_seek(b"", SequenceNumber::MAX);
     let end = InternalKey::for_seek(&[0xff; 40], SequenceNumber::MAX);
@@ -123,6 +126,36 @@ fn check_database(name: &str, capacity: Option<usize>) {
     let middle = InternalKey::for_seek(newest.keys().nth(newest.len() / 2).unwrap(), SequenceNumber::MAX);
     let half = version.approximate_size(&*tables, &begin, &middle, 0).unwrap();
     assert!(half <= all, "{half} of {all}");
+}
+
+/// Looks the keys up in batches, every third one twice, and compares with what single lookups found.
+fn check_batches<'a>(
+    version: &Version,
+    tables: &dyn TableSource,
+    keys: impl Iterator<Item = &'a Vec<u8>>,
+    expected: &[Option<Vec<u8>>],
+) {
+    let keys: Vec<(&Vec<u8>, &Option<Vec<u8>>)> =
+        keys.zip(expected).enumerate().flat_map(|(at, pair)| vec![pair; if at % 3 == 0 { 2 } else { 1 }]).collect();
+    for (size, part) in [1usize, 2, 7, 32].iter().cycle().zip(keys.chunks(32)) {
+        for chunk in part.chunks(*size) {
+            let lookups: Vec<_> =
+                chunk.iter().map(|(key, _)| InternalKey::for_seek(key, SequenceNumber::MAX)).collect();
+            let mut batch: Vec<_> = chunk
+                .iter()
+                .zip(&lookups)
+                .map(|((key, _), lookup)| BatchedLookup {
+                    lookup: lookup.encoded(),
+                    sink: GetContext::new(key, None, LookupMode::Value),
+                })
+                .collect();
+            version.multi_get(tables, &TableReadOptions::default(), &mut batch);
+            for (entry, (key, expected)) in batch.into_iter().zip(chunk) {
+                let found = entry.sink.finish().unwrap().map(|value| value.to_vec());
+                assert!(found == **expected, "{}", key.escape_ascii());
+            }
+        }
+    }
 }
 
 #[test]
