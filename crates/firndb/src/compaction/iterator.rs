@@ -241,11 +241,6 @@ impl<'a, I: InternalIterator> CompactionIterator<'a, I> {
         &self.key
     }
 
-    /// The user key of the output.
-    pub(crate) fn user_key(&self) -> &[u8] {
-        extract_user_key(&self.key)
-    }
-
     /// The value of the output.
     #[inline]
     pub(crate) fn value(&self) -> &[u8] {
@@ -261,16 +256,6 @@ impl<'a, I: InternalIterator> CompactionIterator<'a, I> {
                 self.merged.get(at).and_then(|entry| self.merged_bytes.get(entry.value.clone())).unwrap_or(&[])
             }
         }
-    }
-
-    /// The type of the output.
-    pub(crate) fn value_type(&self) -> ValueType {
-        self.value_type
-    }
-
-    /// The sequence number of the output.
-    pub(crate) fn sequence(&self) -> SequenceNumber {
-        self.sequence
     }
 
     /// The error that ended the run, if one did.

@@ -124,8 +124,8 @@ impl Run<'_> {
         iterator.seek_to_first();
         while iterator.valid() {
             let parsed = parse_internal_key(iterator.key()).unwrap();
-            assert_eq!((parsed.sequence, parsed.value_type), (iterator.sequence(), iterator.value_type()));
-            let (key, value) = (iterator.user_key(), iterator.value());
+            assert_eq!((parsed.sequence, parsed.value_type), (iterator.sequence, iterator.value_type));
+            let (key, value) = (extract_user_key(iterator.key()), iterator.value());
             let mut text =
                 format!("{}:{}{}", String::from_utf8_lossy(key), letters(parsed.value_type), parsed.sequence);
             if !value.is_empty() {
@@ -325,7 +325,7 @@ fn filters_skip_ahead() {
         iterator.seek_to_first();
         let mut keys = String::new();
         while iterator.valid() {
-            keys += std::str::from_utf8(iterator.user_key()).unwrap();
+            keys += std::str::from_utf8(extract_user_key(iterator.key())).unwrap();
             iterator.next();
         }
         iterator.status().unwrap();
@@ -348,7 +348,7 @@ fn timed_puts_age_at_the_bottom() {
         let mut deeper = run.deeper;
         let mut iterator = CompactionIterator::new(input, run.rules, &mut tombstones, &mut deeper, None);
         iterator.seek_to_first();
-        (iterator.value_type(), iterator.sequence().0, iterator.value().len())
+        (iterator.value_type, iterator.sequence.0, iterator.value().len())
     };
     assert_eq!(run(5, flush(&[])), (ValueType::ValuePreferredSeqno, 9, 9));
     assert_eq!(run(5, bottommost(&[])), (ValueType::Value, 0, 1));
@@ -444,9 +444,9 @@ proptest! {
                 prop_assert!(InternalKeyComparator::default().compare(previous, iterator.key()).is_lt());
             }
             previous = Some(iterator.key().to_vec());
-            let key = String::from_utf8(iterator.user_key().to_vec()).unwrap();
+            let key = String::from_utf8(extract_user_key(iterator.key()).to_vec()).unwrap();
             let value = String::from_utf8(iterator.value().to_vec()).unwrap();
-            after.entry(key).or_default().push((iterator.sequence().0, iterator.value_type(), value));
+            after.entry(key).or_default().push((iterator.sequence.0, iterator.value_type, value));
             iterator.next();
         }
         iterator.status().unwrap();

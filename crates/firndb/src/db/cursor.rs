@@ -364,7 +364,7 @@ impl std::fmt::Debug for Cursor {
 enum End {
     /// Not asked for yet.
     Unopened,
-    Open(Cursor),
+    Open(Box<Cursor>),
     Finished,
 }
 
@@ -457,7 +457,8 @@ impl RangeIterator {
                 cursor
             }
             End::Unopened => match self.open() {
-                Ok(mut cursor) => {
+                Ok(cursor) => {
+                    let mut cursor = Box::new(cursor);
                     if forward {
                         cursor.seek_to_first()
                     } else {

@@ -93,6 +93,12 @@ struct Identity {
     session_id: String,
 }
 
+/// Families to open that exist, with their ids.
+type Existing<'a> = Vec<(u32, &'a ColumnFamilyDescriptor)>;
+
+/// Families to open that are to be created.
+type Missing<'a> = Vec<&'a ColumnFamilyDescriptor>;
+
 /// An open in progress.
 struct Opening {
     layout: Layout,
@@ -267,7 +273,7 @@ impl Opening {
     }
 
     /// The descriptors of families that exist, and of those that are to be created.
-    fn split_by_existence(&self) -> Result<(Vec<(u32, &ColumnFamilyDescriptor)>, Vec<&ColumnFamilyDescriptor>)> {
+    fn split_by_existence(&self) -> Result<(Existing<'_>, Missing<'_>)> {
         let existing = column_families_in_manifest(&**self.fs(), &self.layout.db_dir)?;
         let (mut here, mut missing) = (Vec::new(), Vec::new());
         for descriptor in &self.descriptors {

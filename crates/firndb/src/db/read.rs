@@ -27,6 +27,7 @@ const MULTI_GET_BATCH: usize = 32;
 const SHORT_KEY_BYTES: usize = 240;
 
 /// The internal key from which a lookup starts, on the stack where it fits.
+#[expect(clippy::large_enum_variant, reason = "it lives on the stack of one lookup")]
 enum LookupKey {
     Short { bytes: [u8; SHORT_KEY_BYTES + FOOTER_SIZE], len: usize },
     Long(Vec<u8>),

@@ -177,7 +177,7 @@ impl DbInner {
         let keep_in_memory = options.avoid_flush_during_recovery && !options.allow_2pc;
         let ids: Vec<u32> = state.families.keys().copied().collect();
         let next_log = FileNumber(last.0 + 1);
-        let (mut any_flushed, mut any_kept) = (!flushed.is_empty(), false);
+        let mut any_kept = false;
         for id in ids {
             let needs_logs = state.versions.family(id).is_some_and(|family| family.log_number() <= last);
             let Some(family) = state.families.get(&id).filter(|_| needs_logs) else { continue };
@@ -188,7 +188,6 @@ impl DbInner {
                     continue;
                 }
                 self.flush_recovered(state, id, replayed)?;
-                any_flushed = true;
             }
             replayed.edits.push(VersionEdit {
                 column_family: id,
@@ -200,7 +199,7 @@ impl DbInner {
         if any_kept || undecided.is_some() {
             replayed.kept_wals = wals;
         }
-        if (any_flushed || !any_kept) && !options.allow_2pc && undecided.is_none() && !any_kept {
+        if !any_kept && !options.allow_2pc && undecided.is_none() {
             replayed.edits.push(VersionEdit { min_log_number_to_keep: Some(next_log), ..VersionEdit::default() });
         }
         Ok(())
