@@ -5,7 +5,7 @@ use std::sync::Arc;
 use firndb::env::Env;
 use firndb::options::{
     BlockBasedTableOptions, CompactRangeOptions, CompactionFilter, FilterDecision, FilterValueType, FlushOptions,
-    TableFactory,
+    ReadOptions, TableFactory,
 };
 use firndb::stats::{HistogramKind, PROPERTIES, PropertyShape, Statistics, Ticker};
 use firndb::{Db, Options};
@@ -132,4 +132,33 @@ fn compaction_filters_of_the_options_are_asked() {
     assert!(db.get("key00001").expect("a read").is_none());
     assert!(db.get("key00002").expect("a read").is_some());
     assert_eq!(statistics.ticker_count(Ticker::CompactionKeyDropUser), 250);
+}
+
+#[test]
+fn statistics_count_scans_caches_and_filters() {
+    let mut options = options();
+    options.cf.block_based_mut().filter_policy = Some(firndb::options::FilterPolicy::bloom(10.0));
+    let (db, statistics) = filled(options);
+    let count = |ticker: Ticker| statistics.ticker_count(ticker);
+    let mut cursor = db.cursor(&ReadOptions::default(), db.default_cf()).expect("a cursor");
+    cursor.seek("key00010");
+    for _ in 0..5 {
+        cursor.next();
+    }
+    cursor.prev();
+    drop(cursor);
+    let scans = [Ticker::NumberDbSeek, Ticker::NumberDbSeekFound, Ticker::NumberDbNext, Ticker::NumberDbPrevFound];
+    assert_eq!(scans.map(count), [1, 1, 5, 1]);
+    assert_eq!(count(Ticker::DbIterBytesRead), 7 * 14);
+    assert_eq!(count(Ticker::NumIteratorCreated), count(Ticker::NumIteratorDeleted));
+    assert!(db.get("key00001").expect("a read").is_some());
+    let (hits, positives) = (count(Ticker::BlockCacheDataHit), count(Ticker::BloomFilterFullPositive));
+    assert!(db.get("key00001").expect("a read").is_some());
+    assert_eq!(count(Ticker::BlockCacheDataHit), hits + 1);
+    assert_eq!(count(Ticker::BloomFilterFullPositive), positives + 1);
+    for number in 0..100 {
+        assert!(db.get(format!("key00001x{number}")).expect("a read").is_none());
+    }
+    assert!(count(Ticker::BloomFilterUseful) > 150);
+    assert_eq!(count(Ticker::BlockCacheMiss), count(Ticker::BlockCacheAdd));
 }

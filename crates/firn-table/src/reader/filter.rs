@@ -12,7 +12,7 @@ use firn_format::key::extract_user_key;
 use firn_format::properties::TableProperties;
 use firn_format::slice_transform::{self, SliceTransform, prefix_of};
 
-use super::{Hold, TableReadOptions, TableReader};
+use super::{Hold, TableReadOptions, TableReader, count};
 use crate::block_ref::{BlockRef, TableBlock};
 
 /// A full filter or a filter partition in memory.
@@ -116,12 +116,18 @@ impl TableReader {
         let key =
             if self.timestamp_size == 0 { extract_user_key(lookup) } else { self.user_key_without_timestamp(lookup) };
         if self.filter.whole_keys {
-            return self.filter_may_match(options, lookup, key);
+            let may_match = self.filter_may_match(options, lookup, key);
+            count::whole_key_filter_asked(self.statistics.as_ref(), may_match);
+            return may_match;
         }
         let prefixes = &self.filter.prefixes;
         match &prefixes.current {
             Some(extractor) if !prefixes.changed && prefixes.supported => {
-                prefix_of(&**extractor, key).is_none_or(|prefix| self.filter_may_match(options, lookup, prefix))
+                prefix_of(&**extractor, key).is_none_or(|prefix| {
+                    let may_match = self.filter_may_match(options, lookup, prefix);
+                    count::prefix_filter_asked(self.statistics.as_ref(), may_match);
+                    may_match
+                })
             }
             _ => true,
         }

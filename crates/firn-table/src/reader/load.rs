@@ -3,10 +3,11 @@
 use firn_error::{Error, Result};
 use firn_format::index::{BlockHandle, IndexFormat};
 
+use super::count::{self, BlockCounters};
 use super::filter::{FilterBlock, FilterKind};
 use super::{Hold, TableReadOptions, TableReader};
 use crate::block_ref::{BlockRef, TableBlock};
-use crate::cache::{CacheKey, CachePriority};
+use crate::cache::CacheKey;
 use crate::data_block::DataBlock;
 use crate::index_block::IndexBlock;
 use crate::options::BlockBasedTableOptions;
@@ -52,7 +53,7 @@ impl TableReader {
         handle: BlockHandle,
         options: &TableReadOptions,
         cached: bool,
-        priority: CachePriority,
+        counters: &BlockCounters,
         load: impl FnOnce() -> Result<TableBlock>,
     ) -> Result<BlockRef> {
         let cache = self.block_cache.as_ref().filter(|_| cached);
@@ -60,16 +61,23 @@ impl TableReader {
         if let Some(cache) = cache
             && let Some(block) = cache.lookup(&key)
         {
+            counters.found(self.statistics.as_ref(), || block.charge_bytes());
             return Ok(BlockRef::Cached(block));
         }
         if options.cache_only {
             return Err(Error::incomplete("no blocking io: block is not in the cache"));
         }
+        if cache.is_some() {
+            counters.missed(self.statistics.as_ref());
+        }
         let block = load().map_err(|error| self.file.locate(error, handle.offset))?;
+        counters.read(handle.size);
         match cache.filter(|_| options.fill_cache) {
             Some(cache) => {
                 let charge_bytes = block.memory_bytes();
-                cache.insert(&key, block, charge_bytes, priority).map(BlockRef::Cached)
+                let inserted = cache.insert(&key, block, charge_bytes, counters.priority);
+                counters.inserted(self.statistics.as_ref(), charge_bytes, inserted.is_ok());
+                inserted.map(BlockRef::Cached)
             }
             None => Ok(BlockRef::owned(block)),
         }
@@ -83,7 +91,7 @@ impl TableReader {
         options: &TableReadOptions,
         readahead: Option<&mut ReadAhead>,
     ) -> Result<BlockRef> {
-        self.block(handle, options, true, CachePriority::Low, || {
+        self.block(handle, options, true, &count::DATA, || {
             let verify = Verify::from_option(options.verify_checksums);
             let payload = self.file.read_data_block(handle, self.dictionary.as_ref(), verify, readahead)?;
             DataBlock::from_frame(payload).map(TableBlock::Data)
@@ -98,7 +106,8 @@ impl TableReader {
         options: &TableReadOptions,
         cached: bool,
     ) -> Result<BlockRef> {
-        self.block(handle, options, cached, CachePriority::High, || {
+        let counters = if kind == BlockKind::FilterPartitionIndex { &count::FILTER } else { &count::INDEX };
+        self.block(handle, options, cached, counters, || {
             let verify = Verify::from_option(options.verify_checksums);
             let payload = self.file.read_block(handle, kind, verify)?;
             IndexBlock::decode(&payload, format, &self.order.comparator).map(|index| TableBlock::Index(Box::new(index)))
@@ -126,7 +135,7 @@ impl TableReader {
     }
 
     fn load_filter(&self, handle: BlockHandle, options: &TableReadOptions, cached: bool) -> Result<BlockRef> {
-        self.block(handle, options, cached, CachePriority::High, || {
+        self.block(handle, options, cached, &count::FILTER, || {
             let verify = Verify::from_option(options.verify_checksums);
             let content = self.file.read_block(handle, BlockKind::Filter, verify)?;
             Ok(TableBlock::Filter(Box::new(FilterBlock::new(content))))

@@ -4,6 +4,7 @@
 //! of them. Lookups then flow filter → index → data block; entries come out through a [`GetSink`](crate::GetSink) or a
 //! [`TableIterator`]. A reader is immutable, shared by any number of threads, and knows nothing of levels or versions.
 
+mod count;
 pub(crate) mod filter;
 mod get;
 mod inspect;
@@ -31,6 +32,7 @@ use firn_format::range_tombstone::{FragmentedRangeTombstones, RangeTombstone};
 use firn_format::unique_id::CacheKeyBase;
 
 use crate::block_ref::{BlockCache, BlockRef};
+use crate::statistics::Statistics;
 use crate::iterator::TableIterator;
 use crate::key_order::KeyOrder;
 use crate::options::IndexType;
@@ -88,6 +90,7 @@ pub struct TableReader {
     fragmented_tombstones: Arc<FragmentedRangeTombstones>,
     block_cache: Option<Arc<BlockCache>>,
     cache_key_base: CacheKeyBase,
+    statistics: Option<Arc<Statistics>>,
 }
 
 impl TableReader {
@@ -172,6 +175,7 @@ impl TableReader {
             fragmented_tombstones,
             block_cache: options.block_cache.filter(|_| !options.table.no_block_cache),
             cache_key_base,
+            statistics: options.statistics,
         };
         table.load_metadata(&options.table, options.level)?;
         Ok(table)

@@ -8,6 +8,7 @@ use firn_format::slice_transform::SliceTransform;
 use crate::block_ref::BlockCache;
 use crate::options::BlockBasedTableOptions;
 use crate::readahead::ReadAheadOptions;
+use crate::statistics::Statistics;
 
 /// How a table is opened.
 #[derive(Clone, Debug)]
@@ -29,6 +30,8 @@ pub struct TableReaderOptions {
     pub file_number: u64,
     /// The session's id; as `file_number`.
     pub session_id: String,
+    /// Counts hits and misses of the cache and of filters. Default: none.
+    pub statistics: Option<Arc<Statistics>>,
 }
 
 impl Default for TableReaderOptions {
@@ -42,6 +45,7 @@ impl Default for TableReaderOptions {
             level: -1,
             file_number: 0,
             session_id: String::new(),
+            statistics: None,
         }
     }
 }

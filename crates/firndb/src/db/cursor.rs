@@ -20,6 +20,7 @@ use crate::options::{ReadOptions, ReadTier};
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::tombstone_cover::TombstoneSource;
 use crate::read::{DbIterator, DbIteratorConfig};
+use crate::stats::{HistogramKind, Statistics, StopWatch, Ticker};
 use crate::version::{RunIterator, TableSource};
 
 /// A source of a scan.
@@ -186,6 +187,7 @@ impl DbInner {
             data: Arc::clone(data),
             super_version_number: view.super_version.number,
             super_version: Some(view.super_version),
+            counts: self.statistics.clone().map(CursorCounts::new),
             db: Arc::clone(self),
         })
     }
@@ -205,7 +207,53 @@ pub struct Cursor {
     data: Arc<ColumnFamilyData>,
     super_version: Option<Arc<SuperVersion>>,
     super_version_number: u64,
+    /// What the cursor did, where there are statistics.
+    counts: Option<CursorCounts>,
     db: Arc<DbInner>,
+}
+
+/// What a cursor did; goes into the statistics when the cursor ends.
+struct CursorCounts {
+    statistics: Arc<Statistics>,
+    next: u64,
+    next_found: u64,
+    prev: u64,
+    prev_found: u64,
+    bytes_read: u64,
+}
+
+impl CursorCounts {
+    fn new(statistics: Arc<Statistics>) -> Self {
+        statistics.record_tick(Ticker::NumIteratorCreated, 1);
+        Self { statistics, next: 0, next_found: 0, prev: 0, prev_found: 0, bytes_read: 0 }
+    }
+
+    fn read(&mut self, entry: &DbIterator<Merged>) {
+        self.bytes_read += (entry.key().len() + entry.value().len()) as u64;
+    }
+
+    fn sought(&mut self, iterator: &DbIterator<Merged>) {
+        self.statistics.record_tick(Ticker::NumberDbSeek, 1);
+        if iterator.valid() {
+            self.statistics.record_tick(Ticker::NumberDbSeekFound, 1);
+            self.read(iterator);
+        }
+    }
+}
+
+impl Drop for CursorCounts {
+    fn drop(&mut self) {
+        for (ticker, count) in [
+            (Ticker::NumberDbNext, self.next),
+            (Ticker::NumberDbNextFound, self.next_found),
+            (Ticker::NumberDbPrev, self.prev),
+            (Ticker::NumberDbPrevFound, self.prev_found),
+            (Ticker::DbIterBytesRead, self.bytes_read),
+            (Ticker::NumIteratorDeleted, 1),
+        ] {
+            self.statistics.record_tick(ticker, count);
+        }
+    }
 }
 
 impl Cursor {
@@ -271,6 +319,13 @@ impl Cursor {
     pub fn next(&mut self) {
         if let Some(iterator) = self.iterator.as_mut().filter(|iterator| iterator.valid()) {
             iterator.next();
+            if let Some(counts) = &mut self.counts {
+                counts.next += 1;
+                if iterator.valid() {
+                    counts.next_found += 1;
+                    counts.read(iterator);
+                }
+            }
         }
     }
 
@@ -282,6 +337,13 @@ impl Cursor {
         }
         if let Some(iterator) = self.iterator.as_mut().filter(|iterator| iterator.valid()) {
             iterator.prev();
+            if let Some(counts) = &mut self.counts {
+                counts.prev += 1;
+                if iterator.valid() {
+                    counts.prev_found += 1;
+                    counts.read(iterator);
+                }
+            }
         }
     }
 
@@ -329,7 +391,12 @@ impl Cursor {
             return;
         }
         if let Some(iterator) = &mut self.iterator {
+            let _watch =
+                StopWatch::start(self.db.statistics.as_ref(), &**self.db.env.clock(), HistogramKind::DbSeekMicros);
             seek(iterator);
+            if let Some(counts) = &mut self.counts {
+                counts.sought(iterator);
+            }
         }
     }
 

@@ -47,7 +47,7 @@ impl Tables {
                 ..FileOptions::default()
             },
             db_path: db_path.to_path_buf(),
-            reader: reader_options(&spec, cf, session_id),
+            reader: TableReaderOptions { statistics: db.statistics.clone(), ..reader_options(&spec, cf, session_id) },
             spec,
             capacity: usize::try_from(db.max_open_files).ok().map(|limit| limit.saturating_sub(10).max(1)),
             verify_sst_unique_id_in_manifest: db.verify_sst_unique_id_in_manifest,
