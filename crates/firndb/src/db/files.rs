@@ -112,7 +112,7 @@ impl DbInner {
         {
             let number = wal.number;
             state.live_wals.pop_front();
-            if state.recycled_wals.len() < keep {
+            if state.recycled_wals.len() < keep && number >= state.first_own_wal {
                 state.recycled_wals.push_back(number);
             } else {
                 garbage.wals.push(number);

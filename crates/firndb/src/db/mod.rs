@@ -132,6 +132,9 @@ pub(crate) struct DbState {
     pub(crate) live_wals: VecDeque<LiveWal>,
     /// Obsolete WALs whose files are used again.
     pub(crate) recycled_wals: VecDeque<FileNumber>,
+    /// The first WAL of this run. Older ones are never used again: they may be of the format without WAL numbers in their
+    /// records, whose left-overs a reader would take for records of the new WAL.
+    pub(crate) first_own_wal: FileNumber,
     /// The oldest WAL with a prepared transaction that is neither committed nor rolled back.
     pub(crate) oldest_prepared_wal: Option<FileNumber>,
     /// Numbers of files that jobs are writing; they are not garbage although no version has them.
@@ -172,6 +175,7 @@ impl DbState {
             controller,
             live_wals: VecDeque::new(),
             recycled_wals: VecDeque::new(),
+            first_own_wal: FileNumber(u64::MAX),
             oldest_prepared_wal: None,
             pending_outputs: BTreeSet::new(),
             flush_queue: VecDeque::new(),

@@ -205,6 +205,7 @@ impl DbInner {
             writer.append_batch(marker)?;
             writer.sync(self.options().use_fsync)?;
         }
+        state.first_own_wal = number;
         state.live_wals.push_back(LiveWal { number, size_bytes: 0 });
         let mut log = self.log.lock();
         log.writer = Some(writer);

@@ -5,7 +5,7 @@
 //! database was open (what a killed process leaves). A failure prints the seed, the options and the last operations;
 //! `FIRN_MODEL_SEED=<seed>` runs that life alone. `FIRN_MODEL_SECONDS` sets how long new seeds are drawn (default 40).
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test fails by panicking, and is a crate of its own")]
 
 #[path = "../common/mod.rs"]
 mod common;
