@@ -291,8 +291,13 @@ pub(super) fn cheapest_newest_files(
 /// Whether files go one level down or are rewritten where they stand.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Goal {
+    /// Down.
     NextLevel,
-    NextLevelUnlessLast,
+    /// Down; files of the last level with files are left alone.
+    NextLevelExceptLast,
+    /// Down; files of the last level with files are rewritten there.
+    NextLevelOrLast,
+    /// Rewritten where they are.
     SameLevel,
 }
 
@@ -307,11 +312,11 @@ fn pick_marked(input: &PickerInput<'_>) -> Option<Start> {
     }
     let expired = marking::expired(version, options, now);
     let periodic_goal =
-        if options.level_compaction_dynamic_level_bytes { Goal::NextLevelUnlessLast } else { Goal::SameLevel };
+        if options.level_compaction_dynamic_level_bytes { Goal::NextLevelOrLast } else { Goal::SameLevel };
     pick_from(input, &marked, Goal::NextLevel, CompactionReason::FilesMarkedForCompaction)
         .or_else(|| pick_from(input, &marking::bottommost(input), Goal::SameLevel, CompactionReason::BottommostFiles))
         .or_else(|| pick_expired_by_cursor(input, &expired))
-        .or_else(|| pick_from(input, &expired, Goal::NextLevel, CompactionReason::Ttl))
+        .or_else(|| pick_from(input, &expired, Goal::NextLevelExceptLast, CompactionReason::Ttl))
         .or_else(|| {
             let files = marking::periodic(version, options, now);
             pick_from(input, &files, periodic_goal, CompactionReason::PeriodicCompaction)
@@ -339,12 +344,12 @@ fn pick_from(
     let last = version.num_non_empty_levels().saturating_sub(1);
     marked.iter().find_map(|(level, file)| {
         let level = *level;
-        if (goal == Goal::NextLevel && level == last && level > 0) || (level == 0 && input.level_0_is_busy()) {
+        if (goal == Goal::NextLevelExceptLast && level == last) || (level == 0 && input.level_0_is_busy()) {
             return None;
         }
         let goes_down = match goal {
-            Goal::NextLevel => true,
-            Goal::NextLevelUnlessLast => level < last,
+            Goal::NextLevel | Goal::NextLevelExceptLast => true,
+            Goal::NextLevelOrLast => level < last,
             Goal::SameLevel => false,
         };
         let output_level = match (goes_down, level) {

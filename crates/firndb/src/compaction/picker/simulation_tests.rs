@@ -221,7 +221,7 @@ fn options() -> impl Strategy<Value = PickerOptions> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn every_key_keeps_its_newest_entry_in_front(
