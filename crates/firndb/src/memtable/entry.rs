@@ -15,27 +15,22 @@ const fn varint_bytes(number: u32) -> usize {
     (38 - (number | 1).leading_zeros() as usize) / 7
 }
 
-/// The address of a complete entry in an arena that is still alive.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Entry(*const u8);
+/// Space for one entry, not yet written.
+pub(crate) struct Reservation {
+    start: *mut u8,
+    total: usize,
+}
 
-impl Entry {
-    /// Writes an entry into `arena`.
-    ///
-    /// The caller has checked that key and value are shorter than 4 GiB - 9.
+impl Reservation {
+    /// Writes the entry. Key and value must be as long as was said when the space was taken.
     #[inline]
-    pub(crate) fn write(
-        arena: &Arena,
-        user_key: &[u8],
-        sequence: SequenceNumber,
-        value_type: ValueType,
-        value: &[u8],
-    ) -> Self {
+    pub(crate) fn write(self, user_key: &[u8], sequence: SequenceNumber, value_type: ValueType, value: &[u8]) -> Entry {
+        let Self { start, total } = self;
         let ikey_bytes = user_key.len() + FOOTER_SIZE;
-        let total = varint_bytes(ikey_bytes as u32) + ikey_bytes + varint_bytes(value.len() as u32) + value.len();
-        let start = arena.allocate(total, 1);
-        // SAFETY: the arena handed out `total` bytes at `start` to this call alone; the pieces written below add up to
-        // `total`. The sources are not in those bytes, since those are new.
+        let needed = varint_bytes(ikey_bytes as u32) + ikey_bytes + varint_bytes(value.len() as u32) + value.len();
+        assert!(needed <= total, "an entry fits its reservation");
+        // SAFETY: the arena handed out `total` bytes at `start` to this reservation alone; the pieces written below add up
+        // to `needed`. The sources are not in those bytes, since those are new.
         unsafe {
             let at = put_varint(start, ikey_bytes as u32);
             std::ptr::copy_nonoverlapping(user_key.as_ptr(), at, user_key.len());
@@ -44,9 +39,25 @@ impl Entry {
             std::ptr::copy_nonoverlapping(footer.as_ptr(), at, FOOTER_SIZE);
             let at = put_varint(at.add(FOOTER_SIZE), value.len() as u32);
             std::ptr::copy_nonoverlapping(value.as_ptr(), at, value.len());
-            debug_assert_eq!(at.add(value.len()), start.add(total));
+            debug_assert_eq!(at.add(value.len()), start.add(needed));
         }
-        Self(start)
+        Entry(start)
+    }
+}
+
+/// The address of a complete entry in an arena that is still alive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Entry(*const u8);
+
+impl Entry {
+    /// Takes the space for an entry of these sizes from `arena`.
+    ///
+    /// The caller has checked that key and value are shorter than 4 GiB - 9.
+    #[inline]
+    pub(crate) fn reserve(arena: &Arena, user_key_bytes: usize, value_bytes: usize) -> Reservation {
+        let ikey_bytes = user_key_bytes + FOOTER_SIZE;
+        let total = varint_bytes(ikey_bytes as u32) + ikey_bytes + varint_bytes(value_bytes as u32) + value_bytes;
+        Reservation { start: arena.allocate(total, 1), total }
     }
 
     /// Takes back an address that [`address`](Self::address) gave.
@@ -159,7 +170,8 @@ mod tests {
         let arena = Arena::new(4096, false);
         for (key_bytes, value_bytes) in [(0, 0), (1, 127), (119, 128), (120, 300), (5000, 20_000)] {
             let (key, value) = (vec![7; key_bytes], vec![9; value_bytes]);
-            let entry = Entry::write(&arena, &key, SequenceNumber(77), ValueType::Merge, &value);
+            let reservation = Entry::reserve(&arena, key_bytes, value_bytes);
+            let entry = reservation.write(&key, SequenceNumber(77), ValueType::Merge, &value);
             // SAFETY: the arena is alive.
             let ((user_key, footer), (ikey, read)) = unsafe { (entry.key_parts(), entry.key_and_value()) };
             assert_eq!((user_key, footer), (&key[..], pack_footer(SequenceNumber(77), ValueType::Merge)));

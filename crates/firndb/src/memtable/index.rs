@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
 use firn_env::sync::Mutex;
 use firn_format::comparator::InternalKeyComparator;
-use firn_format::key::{extract_footer, extract_user_key};
+use firn_format::key::{SequenceNumber, extract_footer, extract_user_key};
 
 use super::arena::Arena;
 use super::entry::Entry;
@@ -122,6 +122,9 @@ enum Count {
     /// Those before it and the one equal to it.
     BeforeOrEqual,
 }
+
+/// A leaf that was right for some target when it was found.
+pub(crate) struct LeafRef<'a>(&'a Node);
 
 /// The internal key is in the index already (the type is not looked at).
 #[derive(Debug, PartialEq, Eq)]
@@ -235,13 +238,7 @@ impl Index {
     /// How many entries of `node`, as `permutation` lists them, come before `target`.
     #[inline]
     fn rank(&self, node: &Node, permutation: Permutation, target: &Target<'_>, count: Count) -> usize {
-        let (mut rank, mut left) = (0, permutation.len());
-        while left > 0 {
-            let half = left / 2;
-            let less = node.words[permutation.slot(rank + half)].load(Acquire) < target.word;
-            rank = if less { rank + half + 1 } else { rank };
-            left = if less { left - half - 1 } else { half };
-        }
+        let mut rank = Self::rank_of_word(node, permutation, target.word);
         // Among entries of equal words the keys decide.
         let mut end = rank;
         while end < permutation.len() && node.words[permutation.slot(end)].load(Acquire) == target.word {
@@ -257,6 +254,21 @@ impl Index {
             }
         }
         rank
+    }
+
+    /// How many entries of `node`, as `permutation` lists them, have a word less than `word`.
+    #[inline]
+    fn rank_of_word(node: &Node, permutation: Permutation, word: u64) -> usize {
+        // Counting over all slots has no branch to mispredict. Free slots do not count: their words are the greatest one,
+        // or those of entries that a split moved to the right. A slot that is being filled may count by mistake, and so may
+        // all where the target belongs to the right, hence the check.
+        let rank: usize = node.words.iter().map(|other| usize::from(other.load(Acquire) < word)).sum();
+        let less = |rank: usize| node.words[permutation.slot(rank)].load(Acquire) < word;
+        let len = permutation.len();
+        if rank <= len && (rank == 0 || less(rank - 1)) && (rank == len || !less(rank)) {
+            return rank;
+        }
+        (0..len).take_while(|&rank| less(rank)).count()
     }
 
     /// Whether the search for `target` belongs to the right of `node`. Load the permutation before calling this.
@@ -296,29 +308,60 @@ impl Index {
                 }
             };
             if node.version.load(Acquire) == version {
-                Node::prefetch(step, size_of::<Node>());
+                Node::prefetch(step, if node.level > 1 { size_of::<InnerNode>() } else { size_of::<Node>() });
                 // SAFETY: as above; a step read under an unchanged version is a node of this tree.
                 node = unsafe { &*step };
             }
         }
     }
 
-    /// Adds `entry`.
+    /// The target at which an entry of these parts is inserted.
+    #[inline]
+    pub(crate) fn insert_target<'a>(&self, user_key: &'a [u8], sequence: SequenceNumber) -> Target<'a> {
+        // With the greatest type, so that an entry of the same sequence comes at or after the target.
+        Target { word: self.words.word(user_key), user_key, footer: sequence.0 << 8 | 0xff }
+    }
+
+    /// The leaf in which to insert at `target`; others may split it meanwhile.
+    #[inline]
+    pub(crate) fn find_leaf(&self, target: &Target<'_>) -> LeafRef<'_> {
+        // SAFETY: nodes live as long as the index.
+        let last = unsafe { &*self.last_leaf.load(Acquire) };
+        if last.next.load(Acquire).is_null() && self.is_append(last, target) {
+            return LeafRef(last);
+        }
+        LeafRef(self.descend(target, Count::BeforeOrEqual, 0))
+    }
+
+    /// Whether `target` comes after all entries of `leaf`.
+    #[inline]
+    fn is_append(&self, leaf: &Node, target: &Target<'_>) -> bool {
+        let permutation = leaf.load_permutation();
+        let Some(last) = permutation.len().checked_sub(1) else { return true };
+        let slot = permutation.slot(last);
+        match target.word.cmp(&leaf.words[slot].load(Acquire)) {
+            KeyOrder::Less => false,
+            KeyOrder::Greater => true,
+            KeyOrder::Equal => self.compare(target, leaf.entry(slot)) == KeyOrder::Greater,
+        }
+    }
+
+    /// Adds `entry`, for which `target` was made and `leaf` found.
     ///
     /// # Errors
     /// [`Duplicate`] if an entry with the same user key and sequence is there.
-    pub(crate) fn insert(&self, arena: &Arena, entry: Entry) -> Result<(), Duplicate> {
-        // SAFETY: the caller wrote the entry into the arena, which lives as long as the index.
-        let (user_key, footer) = unsafe { entry.key_parts() };
-        // With the greatest type, so that an entry of the same sequence comes at or after the target.
-        let target = Target { word: self.words.word(user_key), user_key, footer: footer | 0xff };
-        let leaf = match self.lock_last_leaf_for(&target) {
-            Some(leaf) => leaf,
-            None => self.lock_right(self.descend(&target, Count::BeforeOrEqual, 0), &target),
-        };
+    #[inline]
+    pub(crate) fn insert(
+        &self,
+        arena: &Arena,
+        leaf: LeafRef<'_>,
+        target: &Target<'_>,
+        entry: Entry,
+    ) -> Result<(), Duplicate> {
+        let leaf = self.lock_right(leaf.0, target);
         let permutation = leaf.load_permutation();
-        let rank = self.rank(leaf, permutation, &target, Count::Before);
-        if self.is_duplicate(leaf, permutation, rank, &target) {
+        let rank = self.rank(leaf, permutation, target, Count::Before);
+        if self.is_duplicate(leaf, permutation, rank, target) {
             leaf.release_lock();
             return Err(Duplicate);
         }
@@ -326,33 +369,8 @@ impl Index {
         Ok(())
     }
 
-    /// The rightmost leaf, locked, if it is known and `target` comes after all its entries.
-    #[inline]
-    fn lock_last_leaf_for(&self, target: &Target<'_>) -> Option<&Node> {
-        // SAFETY: nodes live as long as the index.
-        let leaf = unsafe { &*self.last_leaf.load(Acquire) };
-        let is_append = |leaf: &Node| {
-            let permutation = leaf.load_permutation();
-            let Some(last) = permutation.len().checked_sub(1) else { return true };
-            let slot = permutation.slot(last);
-            match target.word.cmp(&leaf.words[slot].load(Acquire)) {
-                KeyOrder::Less => false,
-                KeyOrder::Greater => true,
-                KeyOrder::Equal => self.compare(target, leaf.entry(slot)) == KeyOrder::Greater,
-            }
-        };
-        // The first look decides whether a lock is worth it; the second is the one that counts.
-        if leaf.next.load(Acquire).is_null() && is_append(leaf) {
-            leaf.acquire_lock();
-            if leaf.next.load(Acquire).is_null() && is_append(leaf) {
-                return Some(leaf);
-            }
-            leaf.release_lock();
-        }
-        None
-    }
-
     /// Locks `node`, or the neighbour to its right to which `target` belongs by now.
+    #[inline]
     fn lock_right<'a>(&'a self, mut node: &'a Node, target: &Target<'_>) -> &'a Node {
         node.acquire_lock();
         while self.is_right_of(node, target, Count::BeforeOrEqual) {
@@ -744,7 +762,7 @@ fn new_node(arena: &Arena, level: u32) -> *mut Node {
         first_child: AtomicPtr::default(),
         children,
         level,
-        words: [const { AtomicU64::new(0) }; SLOTS],
+        words: [const { AtomicU64::new(u64::MAX) }; SLOTS],
         entries: [const { AtomicPtr::new(std::ptr::null_mut()) }; SLOTS],
     };
     if level == 0 {

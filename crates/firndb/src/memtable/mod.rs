@@ -157,12 +157,22 @@ impl MemTable {
         if !value_type.is_key_type() {
             return Err(Error::invalid_argument(format!("a memtable cannot hold type {value_type:?}")));
         }
-        let entry = Entry::write(&self.arena, user_key, sequence, value_type, value);
-        if let Some(filter) = &self.filter {
-            filter.add(filter_hash(user_key));
-        }
-        if self.index.insert(&self.arena, entry).is_err() {
+        // The order spares waits: an atomic addition first, then loads and stores that overlap, then the other atomic
+        // operations, each of which waits for all stores before it.
+        let hash = self.filter.as_ref().map(|filter| {
+            let hash = filter_hash(user_key);
+            filter.prefetch(hash);
+            hash
+        });
+        let reservation = Entry::reserve(&self.arena, user_key.len(), value.len());
+        let target = self.index.insert_target(user_key, sequence);
+        let leaf = self.index.find_leaf(&target);
+        let entry = reservation.write(user_key, sequence, value_type, value);
+        if self.index.insert(&self.arena, leaf, &target, entry).is_err() {
             return Err(Error::try_again("key+seq exists"));
+        }
+        if let (Some(filter), Some(hash)) = (&self.filter, hash) {
+            filter.add(hash);
         }
         self.counters.entries.fetch_add(1, Ordering::Relaxed);
         let bytes = (user_key.len() + FOOTER_SIZE + value.len()) as u64;
