@@ -58,7 +58,8 @@ fn writes_and_reads() {
         "--seek_nexts=3",
         "--benchmarks=fillseq,fillrandom,overwrite,readrandom,readseq,readreverse,readtocache,multireadrandom,seekrandom,\
          readmissing,readrandomfast,readrandomsmall,newiterator,approximatesizerandom,filluniquerandom,fillbatch,\
-         fillsync,fill100K,deleteseq,deleterandom,fillseekseq,levelstats,flush,verifychecksum",
+         fillsync,fill100K,deleteseq,deleterandom,fillseekseq,levelstats,flush,verifychecksum,resetstats,memstats,\
+         compact,compactall,levelstats,compact0,compact1",
     ]);
 }
 

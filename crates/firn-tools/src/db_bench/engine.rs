@@ -290,8 +290,8 @@ impl OpenDb {
     }
 
     /// Forgets the internal counters behind `rocksdb.stats`.
-    pub fn reset_stats(&self) -> Result<()> {
-        reset_stats(&self.db)
+    pub fn reset_stats(&self) {
+        self.db.reset_stats();
     }
 
     /// Checks all table files.
@@ -304,10 +304,6 @@ impl OpenDb {
         let ranges: Vec<(&[u8], &[u8])> = ranges.iter().map(|(a, b)| (a.as_slice(), b.as_slice())).collect();
         self.db.approximate_sizes(&self.families[family], &ranges, SizeApproximation::Files)
     }
-}
-
-fn reset_stats(_db: &Db) -> Result<()> {
-    Err(Error::not_supported("resetting internal statistics"))
 }
 
 /// All databases of the run, and what they are opened with.

@@ -73,6 +73,15 @@ pub fn get_property(context: &mut Context<'_>) -> Outcome {
     };
     let name = name.clone();
     let opened = open(context, Access::ReadOnly)?;
+    if let Some(map) = opened.db.property_map(&opened.family, &name) {
+        if map.is_empty() {
+            writeln!(context.out, "{name}: <empty map>")?;
+        }
+        for (key, value) in map {
+            writeln!(context.out, "{name}.{key}: {value}")?;
+        }
+        return Ok(());
+    }
     match opened.db.property(&opened.family, &name) {
         Some(value) => Ok(writeln!(context.out, "{name}: {value}")?),
         None => Err(failed(format!("failed to get property: {name}"))),
