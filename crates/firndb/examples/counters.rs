@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use firn_env::thread;
+use firndb::env::thread;
 use firndb::merge::UInt64AddOperator;
 use firndb::{Db, Options};
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use firn_env::thread;
+use firndb::env::thread;
 use firndb::{Db, Options, ReadOptions, WriteBatch, WriteOptions};
 
 /// Entries per batch written to the copy.

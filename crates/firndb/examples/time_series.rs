@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use firn_format::slice_transform::FixedPrefix;
 use firndb::options::{BlockBasedTableOptions, FilterPolicy, TableFactory};
+use firndb::slice_transform::FixedPrefix;
 use firndb::{Db, Options};
 
 const SENSORS: u32 = 20;

@@ -83,7 +83,7 @@ impl std::fmt::Debug for ColumnFamily {
 /// db.put(b"kilimanjaro", b"5895")?;
 /// db.put(b"mont blanc", b"4806")?;
 /// assert_eq!(db.get(b"kilimanjaro")?.as_deref(), Some(&b"5895"[..]));
-/// for entry in db.range(b"l"..) {
+/// for entry in db.range("l"..) {
 ///     let (name, height) = entry?;
 ///     println!("{} {}", String::from_utf8_lossy(&name), String::from_utf8_lossy(&height));
 /// }
