@@ -279,7 +279,8 @@ impl TableIterator {
             && !view.layout.is_empty()
             && let Some(data) = block.data()
         {
-            let (restart, _) = data.restart_for(extract_user_key(target))?;
+            let (restart, offset) = data.restart_for(extract_user_key(target))?;
+            data.prefetch_scan(offset);
             return self.cursor.seek_from_restart(view, restart, |key| order.compare(key, target));
         }
         self.cursor.seek(view, |key| order.compare(key, target))

@@ -19,6 +19,7 @@ mod key_order;
 pub mod options;
 mod pages;
 mod pinning;
+mod prefetch;
 mod readahead;
 pub mod reader;
 pub mod sink;
