@@ -49,7 +49,9 @@ fn kind(descriptor: &OptionDescriptor) -> String {
 
 fn option_table<S: OptionSet>(page: &mut String, title: &str, introduction: &str) {
     let _ = write!(page, "\n## {title}\n\n{introduction}\n\n");
-    page.push_str("| Option | Default | Changeable | Values | Meaning |\n| --- | --- | --- | --- | --- |\n");
+    page.push_str(
+        "| Option | Default | Changeable | Effect | Values | Meaning |\n| --- | --- | --- | --- | --- | --- |\n",
+    );
     let default = S::default();
     for field in S::FIELDS {
         let descriptor = &field.descriptor;
@@ -64,9 +66,9 @@ fn option_table<S: OptionSet>(page: &mut String, title: &str, introduction: &str
             None => "none".into(),
         };
         let changeable = if descriptor.flags.mutable { "yes" } else { "no" };
-        let values = kind(descriptor);
-        let _ =
-            writeln!(page, "| `{}` | {value} | {changeable} | {values} | {} |", descriptor.name, cell(descriptor.doc));
+        let effect = if descriptor.flags.inert { "none yet" } else { "yes" };
+        let (name, values, doc) = (descriptor.name, kind(descriptor), cell(descriptor.doc));
+        let _ = writeln!(page, "| `{name}` | {value} | {changeable} | {effect} | {values} | {doc} |");
     }
     if !S::RETIRED.is_empty() {
         let names: Vec<String> = S::RETIRED.iter().map(|name| format!("`{name}`")).collect();
@@ -81,7 +83,8 @@ fn options() {
     page.push_str(
         "\nNames, defaults and strings are those of RocksDB 11.9; `format_version` defaults to 6. Defaults are those of a new \
          structure; opening a database moves values into their ranges and fills in derived ones. \"Changeable\" options can be \
-         set while the database is open. Options that are known and not acted on keep their text in the OPTIONS file.\n",
+         set while the database is open. Options whose effect is \"none yet\" are read, kept, written \
+         and named in the info log when they are set.\n",
     );
     option_table::<DbOptions>(&mut page, "Of a database: `DbOptions`", "Section `[DBOptions]` of OPTIONS files.");
     option_table::<ColumnFamilyOptions>(

@@ -22,7 +22,8 @@
 /// ```
 ///
 /// One option is `field [as "name"]: Type = default [, with Codec] [=> flags];` where the flags are the methods of
-/// [`OptionFlags`](crate::options::OptionFlags): `mutable`, `new`, `parse_only`, `loose`, `never`. Without a codec the type
+/// [`OptionFlags`](crate::options::OptionFlags): `mutable`, `new`, `parse_only`, `loose`, `never`,
+/// `inert`. Without a codec the type
 /// must implement [`OptionValue`](crate::options::OptionValue). `legacy function;` before the options names the function that
 /// reads the whole structure from a text without `=`. `impl Type(...) { ... }` makes a table for a structure that is there
 /// already.

@@ -28,11 +28,14 @@ pub struct OptionFlags {
     pub parse_only: bool,
     /// When two configurations are compared in it. Default: [`Comparison::Exact`].
     pub comparison: Comparison,
+    /// Whether the option is only read, kept and written, but has no effect. Default: false.
+    pub inert: bool,
 }
 
 impl OptionFlags {
     /// An option that cannot be changed, old, written, and compared exactly.
-    pub const DEFAULT: Self = Self { mutable: false, new: false, parse_only: false, comparison: Comparison::Exact };
+    pub const DEFAULT: Self =
+        Self { mutable: false, new: false, parse_only: false, comparison: Comparison::Exact, inert: false };
 
     /// Can be changed while the database is open.
     #[must_use]
@@ -50,6 +53,12 @@ impl OptionFlags {
     #[must_use]
     pub const fn parse_only(self) -> Self {
         Self { parse_only: true, ..self }
+    }
+
+    /// Has no effect.
+    #[must_use]
+    pub const fn inert(self) -> Self {
+        Self { inert: true, ..self }
     }
 
     /// Is compared even loosely.
@@ -261,6 +270,21 @@ pub trait OptionSet: Default + Clone + 'static {
             entries.extend(rest.map(|(name, text)| (name.clone(), text.clone())));
         }
         entries
+    }
+
+    /// The options that were given a value and have no effect, with their texts; kept text too.
+    fn ineffective(&self) -> Vec<(String, String)> {
+        let default = Self::default();
+        let inert = Self::FIELDS.iter().filter(|field| field.descriptor.flags.inert);
+        let mut found: Vec<(String, String)> = inert
+            .filter_map(|field| {
+                let text = (field.print)(self, Dialect::RocksDb11)?;
+                let changed = (field.print)(&default, Dialect::RocksDb11).as_ref() != Some(&text);
+                changed.then(|| (field.descriptor.name.to_owned(), text))
+            })
+            .collect();
+        found.extend(self.kept().into_iter().flat_map(|kept| kept.0.clone()));
+        found
     }
 
     /// The option string of the structure: `name=value` joined by `delimiter`, without empty values.

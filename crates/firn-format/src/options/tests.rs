@@ -41,7 +41,7 @@ option_set! {
         /// Inner.
         inner: Inner = Inner::default(), with Nested => mutable;
         /// Object.
-        object: UnsupportedObject = UnsupportedObject(None);
+        object: UnsupportedObject = UnsupportedObject(None) => inert;
         /// Rest.
         kept: KeptOptions = KeptOptions::default(), with Kept;
     }
@@ -121,6 +121,8 @@ fn prints_each_dialect() {
         "size=4096;small=0;ratio=0.250000;DIR=/a\\:b;color=kBlue;inner={level=3;};object=nullptr;old_thing=NORMAL;";
     assert_eq!(outer.to_text(Dialect::RocksDb7, ";"), text);
     assert!(outer.to_text(Dialect::Portable, ";").contains("inner={level=3;checksum=true;}"));
+    assert_eq!(outer.ineffective(), [("old_thing".to_owned(), "NORMAL".to_owned())]);
+    assert_eq!(parse("object=Thing").ineffective(), [("object".to_owned(), "Thing".to_owned())]);
     outer.inner.checksum = false;
     assert!(outer.to_text(Dialect::Portable, ";").contains("inner={level=3;}"));
     assert!(format!("{outer:?}").starts_with("Outer { size: 4096,"));

@@ -163,7 +163,7 @@ option_set! {
         /// Whether index and filter blocks live in the block cache instead of beside the open table.
         cache_index_and_filter_blocks: bool = false => mutable;
         /// Whether they are inserted with high priority.
-        cache_index_and_filter_blocks_with_high_priority: bool = true => mutable;
+        cache_index_and_filter_blocks_with_high_priority: bool = true => mutable inert;
         /// Checksum of every block.
         checksum: ChecksumType = ChecksumType::Xxh3 => mutable;
         /// Keys per bucket of the data blocks' hash index.
@@ -171,13 +171,13 @@ option_set! {
         /// How a key is found in a data block.
         data_block_index_type: DataBlockIndexType = DataBlockIndexType::BinarySearch => mutable;
         /// Whether filter partitions may end elsewhere than index partitions.
-        decouple_partitioned_filters: bool = true => mutable new;
+        decouple_partitioned_filters: bool = true => mutable new inert;
         /// Verify each filter after it was built.
         detect_filter_construct_corruption: bool = false => mutable;
         /// Whether index blocks are compressed like data blocks.
         enable_index_compression: bool = true => mutable;
         /// Fail when an opened table lacks the user-defined index.
-        fail_if_no_udi_on_open: bool = false => mutable new;
+        fail_if_no_udi_on_open: bool = false => mutable new inert;
         /// Filter of new tables; none means no filter.
         filter_policy: Option<FilterPolicy> = None, with FilterPolicyCodec => mutable;
         /// Where data blocks end.
@@ -187,23 +187,23 @@ option_set! {
         /// Keys between restart points in index blocks. Below 1 counts as 1.
         index_block_restart_interval: i32 = 1 => mutable;
         /// How a key is found in an index block.
-        index_block_search_type: BlockSearchType = BlockSearchType::Binary => mutable new;
+        index_block_search_type: BlockSearchType = BlockSearchType::Binary => mutable new inert;
         /// How much index keys are shortened.
         index_shortening: IndexShorteningMode = IndexShorteningMode::ShortenSeparators => mutable;
         /// How data blocks are found.
         index_type: IndexType = IndexType::BinarySearch => mutable;
         /// First automatic read-ahead of an iterator in bytes; it doubles from there.
-        initial_auto_readahead_size: usize = 8192 => mutable;
+        initial_auto_readahead_size: usize = 8192 => mutable inert;
         /// Largest automatic read-ahead of an iterator in bytes; 0 is none.
-        max_auto_readahead_size: usize = 262_144 => mutable;
+        max_auto_readahead_size: usize = 262_144 => mutable inert;
         /// Target size of index and filter partitions in bytes.
         metadata_block_size: u64 = 4096 => mutable;
         /// Which metadata blocks stay pinned in the block cache.
-        metadata_cache_options: MetadataCacheOptions = MetadataCacheOptions::default(), with Nested => mutable;
+        metadata_cache_options: MetadataCacheOptions = MetadataCacheOptions::default(), with Nested => mutable inert;
         /// Run without a block cache.
         no_block_cache: bool = false => mutable;
         /// Sequential reads of an iterator before automatic read-ahead starts.
-        num_file_reads_for_auto_readahead: u64 = 2 => mutable;
+        num_file_reads_for_auto_readahead: u64 = 2 => mutable inert;
         /// Size filters so that the allocator wastes little.
         optimize_filters_for_memory: bool = true => mutable;
         /// Whether filters are partitioned; needs a two-level index.
@@ -213,9 +213,9 @@ option_set! {
         /// Pin the top level of partitioned metadata in the block cache; `metadata_cache_options` supersedes it.
         pin_top_level_index_and_filter: bool = true => mutable;
         /// Which freshly written blocks are put into the block cache.
-        prepopulate_block_cache: PrepopulateBlockCache = PrepopulateBlockCache::Disable => mutable;
+        prepopulate_block_cache: PrepopulateBlockCache = PrepopulateBlockCache::Disable => mutable inert;
         /// Bytes per bit of the read amplification statistics; 0 is off.
-        read_amp_bytes_per_bit: u32 = 0, with TruncatedU32 => mutable;
+        read_amp_bytes_per_bit: u32 = 0, with TruncatedU32 => mutable inert;
         /// Keys first and values last inside data blocks.
         separate_key_value_in_data_block: bool = false => mutable new;
         /// Power of two in bytes that no block crosses; 0 is off.
@@ -223,13 +223,13 @@ option_set! {
         /// Padding takes at most `super_block_alignment_size` divided by this; 0 means no padding.
         super_block_alignment_space_overhead_ratio: usize = 128 => mutable new;
         /// Marks index blocks as uniform when the variation of their key gaps is below this; -1 is off.
-        uniform_cv_threshold: f64 = -1.0 => mutable new;
+        uniform_cv_threshold: f64 = -1.0 => mutable new inert;
         /// Whether keys in data blocks omit the bytes they share with their predecessor.
         use_delta_encoding: bool = true => mutable new;
         /// Route all reads through the user-defined index.
-        use_udi_as_primary_index: bool = false => mutable new;
+        use_udi_as_primary_index: bool = false => mutable new inert;
         /// An index of the application's own; known by name only.
-        user_defined_index_factory: UnsupportedObject = UnsupportedObject(None) => mutable new;
+        user_defined_index_factory: UnsupportedObject = UnsupportedObject(None) => mutable new inert;
         /// Decompress and compare every block that is written.
         verify_compression: bool = false => mutable;
         /// Whether whole keys, and not only prefixes, enter the filter.

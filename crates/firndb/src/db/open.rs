@@ -28,8 +28,8 @@ use super::write::LogState;
 use super::{DbInner, DbState};
 use crate::compaction::picker::levels_to_push_down;
 use crate::options::{
-    ColumnFamilyOptions, DbOptions, InfoLogLevel, TableFactory, sanitize_column_family_options, sanitize_db_options,
-    validate_column_family_options, validate_db_options,
+    ColumnFamilyOptions, DbOptions, Dialect, InfoLogLevel, OptionSet, TableFactory, sanitize_column_family_options,
+    sanitize_db_options, validate_column_family_options, validate_db_options,
 };
 use crate::version::{
     FamilySpec, ManifestChange, OpenMode, VersionSet, VersionSetOptions, column_families_in_manifest, create_database,
@@ -363,11 +363,26 @@ impl Opening {
         firn_env::log_header!(db.logger(), "Host name (Env):  {}", self.env.host_name());
         firn_env::log_header!(db.logger(), "DB Session ID:  {}", db.session_id);
         firn_env::log_header!(db.logger(), "DB ID:  {}", db.db_id);
+        let log_options = |entries: Vec<(String, String)>| {
+            for (name, text) in entries {
+                firn_env::log_header!(db.logger(), "{:>48}: {text}", format!("Options.{name}"));
+            }
+        };
+        let warn = |place: &str, ineffective: Vec<(String, String)>| {
+            for (name, text) in ineffective {
+                firn_env::log_warn!(db.logger(), "{place}{name}={text} has no effect");
+            }
+        };
+        log_options(self.options.entries(Dialect::RocksDb11));
+        warn("", self.options.ineffective());
         for descriptor in &self.descriptors {
-            firn_env::log_header!(db.logger(), "Column family [{}]", descriptor.name);
-            if descriptor.options.enable_blob_files {
-                let name = &descriptor.name;
-                firn_env::log_warn!(db.logger(), "[{name}] enable_blob_files is not acted on: values stay in tables");
+            let (name, options) = (&descriptor.name, &descriptor.options);
+            firn_env::log_header!(db.logger(), "--------------- Options for column family [{name}]:");
+            log_options(options.entries(Dialect::RocksDb11));
+            log_options(options.table_factory.entries(Dialect::RocksDb11));
+            warn(&format!("[{name}] "), options.ineffective());
+            if let Some(table) = options.table_factory.block_based() {
+                warn(&format!("[{name}] "), table.ineffective());
             }
         }
     }

@@ -25,25 +25,25 @@ option_set! {
         /// Memtable arena block size.
         arena_block_size: usize = 0 => mutable;
         /// Readahead for blob reads in compaction.
-        blob_compaction_readahead_size: u64 = 0 => mutable;
+        blob_compaction_readahead_size: u64 = 0 => mutable inert;
         /// Parameters of blob compression.
-        blob_compression_opts: CompressionOptions = CompressionOptions::default(), with Nested => mutable new never;
+        blob_compression_opts: CompressionOptions = CompressionOptions::default(), with Nested => mutable new never inert;
         /// Compression of blobs.
-        blob_compression_type: CompressionType = CompressionType::None => mutable;
+        blob_compression_type: CompressionType = CompressionType::None => mutable inert;
         /// Parallel direct-write blob files.
-        blob_direct_write_partitions: u32 = 1 => new;
+        blob_direct_write_partitions: u32 = 1 => new inert;
         /// Blob file size limit.
-        blob_file_size: u64 = 268_435_456 => mutable;
+        blob_file_size: u64 = 268_435_456 => mutable inert;
         /// First level that writes blob files.
-        blob_file_starting_level: i32 = 0 => mutable;
+        blob_file_starting_level: i32 = 0 => mutable inert;
         /// Oldest fraction of blob files eligible for relocation, in [0,1].
-        blob_garbage_collection_age_cutoff: f64 = 0.25 => mutable;
+        blob_garbage_collection_age_cutoff: f64 = 0.25 => mutable inert;
         /// Garbage ratio that forces compactions, in [0,1].
-        blob_garbage_collection_force_threshold: f64 = 1.0 => mutable;
+        blob_garbage_collection_force_threshold: f64 = 1.0 => mutable inert;
         /// Per-entry checksum of in-memory blocks: 0,1,2,4,8.
-        block_protection_bytes_per_key: u8 = 0 => mutable new;
+        block_protection_bytes_per_key: u8 = 0 => mutable new inert;
         /// Memtable Bloom cache locality control.
-        bloom_locality: u32 = 0;
+        bloom_locality: u32 = 0 => inert;
         /// Compression of the bottommost level.
         bottommost_compression: CompressionType = CompressionType::DisableOption => mutable;
         /// Parameters used for the bottommost level when its `enabled` is true.
@@ -71,37 +71,37 @@ option_set! {
         /// Compression of all levels (unless overridden).
         compression: CompressionType = CompressionType::default_for_options() => mutable;
         /// Custom compression; needs table format_version >= 7 when not built-in compatible.
-        compression_manager: UnsupportedObject = UnsupportedObject(None) => mutable new;
+        compression_manager: UnsupportedObject = UnsupportedObject(None) => mutable new inert;
         /// Parameters of compression.
         compression_opts: CompressionOptions = CompressionOptions::default(), with Nested => mutable never;
         /// Per-level override; last element applies to deeper levels.
         compression_per_level: Vec<CompressionType> = Vec::new() => mutable;
         /// Temperature assumed for files with none, for accounting.
-        default_temperature: Temperature = Temperature::Unknown => new never;
+        default_temperature: Temperature = Temperature::Unknown => new never inert;
         /// Temperature of other new files.
-        default_write_temperature: Temperature = Temperature::Unknown => mutable new;
+        default_write_temperature: Temperature = Temperature::Unknown => mutable new inert;
         /// No automatic compactions.
         disable_auto_compactions: bool = false => mutable;
         /// CF accepts only ingestion/import; not for `default`.
-        disallow_memtable_writes: bool = false => new;
+        disallow_memtable_writes: bool = false => new inert;
         /// Write blobs to blob files in the write path.
-        enable_blob_direct_write: bool = false => new;
+        enable_blob_direct_write: bool = false => new inert;
         /// Store large values in blob files.
-        enable_blob_files: bool = false => mutable;
+        enable_blob_files: bool = false => mutable inert;
         /// Relocate live blobs of old files during compaction.
-        enable_blob_garbage_collection: bool = false => mutable;
+        enable_blob_garbage_collection: bool = false => mutable inert;
         /// > 0 replaces some flushes by in-memory garbage collection.
-        experimental_mempurge_threshold: f64 = 0.0 => mutable;
+        experimental_mempurge_threshold: f64 = 0.0 => mutable inert;
         /// Check LSM invariants on every version change.
         force_consistency_checks: bool = true;
         /// Debt at which writes stop.
         hard_pending_compaction_bytes_limit: u64 = 274_877_906_944 => mutable;
         /// Striped locks for in-place updates.
-        inplace_update_num_locks: usize = 10_000 => mutable;
+        inplace_update_num_locks: usize = 10_000 => mutable inert;
         /// Update values inside the memtable when they fit.
         inplace_update_support: bool = false;
         /// Temperature of last-level files.
-        last_level_temperature: Temperature = Temperature::Unknown => mutable;
+        last_level_temperature: Temperature = Temperature::Unknown => mutable inert;
         /// L0 files (or sorted runs) that start a compaction; negative disables the trigger.
         level0_file_num_compaction_trigger: i32 = 4 => mutable;
         /// L0 file count at which writes are delayed; < 0 disables.
@@ -121,40 +121,40 @@ option_set! {
         /// Versions of one key skipped by stepping before a reseek.
         max_sequential_skip_in_iterations: u64 = 8 => mutable;
         /// Merge operands folded at write time beyond this count (0 = off).
-        max_successive_merges: usize = 0 => mutable;
+        max_successive_merges: usize = 0 => mutable inert;
         /// Maximum memtables (mutable + immutable) before writes stop.
         max_write_buffer_number: i32 = 2 => mutable;
         /// Bytes of flushed memtables kept for conflict checking; -1 = max_write_buffer_number x write_buffer_size.
-        max_write_buffer_size_to_maintain: i64 = 0;
+        max_write_buffer_size_to_maintain: i64 = 0 => inert;
         /// Hidden memtable entries skipped per iterator operation, averaged over a window, that request a flush.
-        memtable_avg_op_scan_flush_trigger: u32 = 0 => mutable new;
+        memtable_avg_op_scan_flush_trigger: u32 = 0 => mutable new inert;
         /// Reuse the search path between sorted MultiGet keys in the memtable.
-        memtable_batch_lookup_optimization: bool = false => new;
+        memtable_batch_lookup_optimization: bool = false => new inert;
         /// Memtable implementation.
-        memtable_factory: MemTableFactory = MemTableFactory::default(), with MemTableFactoryCodec;
+        memtable_factory: MemTableFactory = MemTableFactory::default(), with MemTableFactoryCodec => inert;
         /// Huge page size for the memtable arena (0 = off).
-        memtable_huge_page_size: usize = 0 => mutable;
+        memtable_huge_page_size: usize = 0 => mutable inert;
         /// Prefixes by which inserts into the memtable remember their last position.
-        memtable_insert_with_hint_prefix_extractor: Option<Arc<dyn SliceTransform>> = None, with SliceTransformCodec;
+        memtable_insert_with_hint_prefix_extractor: Option<Arc<dyn SliceTransform>> = None, with SliceTransformCodec => inert;
         /// Flush after this many range deletions in the memtable (0 = off).
         memtable_max_range_deletions: u32 = 0 => mutable new;
         /// Hidden memtable entries skipped by one iterator operation that request a flush.
-        memtable_op_scan_flush_trigger: u32 = 0 => mutable new;
+        memtable_op_scan_flush_trigger: u32 = 0 => mutable new inert;
         /// Memtable Bloom filter size as a fraction of write_buffer_size.
-        memtable_prefix_bloom_size_ratio: f64 = 0.0 => mutable;
+        memtable_prefix_bloom_size_ratio: f64 = 0.0 => mutable inert;
         /// Per-entry memtable checksum bytes: 0,1,2,4,8.
-        memtable_protection_bytes_per_key: u32 = 0 => mutable;
+        memtable_protection_bytes_per_key: u32 = 0 => mutable inert;
         /// Verify per-entry checksums in memtable seeks. Alias key `memtable_veirfy_per_key_checksum_on_seek`
         /// (misspelt) is accepted.
-        memtable_verify_per_key_checksum_on_seek: bool = false => mutable new;
+        memtable_verify_per_key_checksum_on_seek: bool = false => mutable new inert;
         /// Also put whole keys into the memtable Bloom filter.
-        memtable_whole_key_filtering: bool = false => mutable;
+        memtable_whole_key_filtering: bool = false => mutable inert;
         /// Semantics of merge writes; none means that they are refused.
         merge_operator: Option<Arc<dyn MergeOperator>> = None, with MergeOperatorCodec => loose;
         /// Smallest value stored in a blob file.
-        min_blob_size: u64 = 0 => mutable;
+        min_blob_size: u64 = 0 => mutable inert;
         /// Contiguous point tombstones seen by an iterator that are turned into a range tombstone.
-        min_tombstones_for_range_conversion: u32 = 0 => mutable new;
+        min_tombstones_for_range_conversion: u32 = 0 => mutable new inert;
         /// Immutable memtables merged into one flush.
         min_write_buffer_number_to_merge: i32 = 1;
         /// Number of levels.
@@ -162,9 +162,9 @@ option_set! {
         /// No filters on the last level.
         optimize_filters_for_hits: bool = false;
         /// Re-read and verify each new table.
-        paranoid_file_checks: bool = false => mutable;
+        paranoid_file_checks: bool = false => mutable inert;
         /// Verify key order while reading skip-list memtables.
-        paranoid_memory_checks: bool = false => mutable new;
+        paranoid_memory_checks: bool = false => mutable new inert;
         /// Age after which a file is rewritten at the same level.
         periodic_compaction_seconds: u64 = u64::MAX - 1 => mutable;
         /// false strips user timestamps at flush.
@@ -174,38 +174,38 @@ option_set! {
         /// Key prefix for prefix filters and prefix seeks; none means no prefixes.
         prefix_extractor: Option<Arc<dyn SliceTransform>> = None, with SliceTransformCodec => mutable;
         /// Insert blobs into the cache at flush.
-        prepopulate_blob_cache: PrepopulateBlobCache = PrepopulateBlobCache::Disable => mutable;
+        prepopulate_blob_cache: PrepopulateBlobCache = PrepopulateBlobCache::Disable => mutable inert;
         /// Keep sequence-to-time mapping for this long (0 = off).
-        preserve_internal_time_seconds: u64 = 0 => mutable;
+        preserve_internal_time_seconds: u64 = 0 => mutable inert;
         /// Compact files whose estimated wasted reads / size exceed this; 0 = off.
-        read_triggered_compaction_threshold: f64 = 0.0 => mutable new;
+        read_triggered_compaction_threshold: f64 = 0.0 => mutable new inert;
         /// Measure I/O time in flush and compaction jobs.
-        report_bg_io_stats: bool = false => mutable;
+        report_bg_io_stats: bool = false => mutable inert;
         /// Sample 1/N blocks for compressibility estimates (0 = off).
-        sample_for_compression: u64 = 0 => mutable;
+        sample_for_compression: u64 = 0 => mutable inert;
         /// Estimated compaction debt at which writes are delayed.
         soft_pending_compaction_bytes_limit: u64 = 68_719_476_736 => mutable;
         /// Forces file cuts at partition borders.
-        sst_partitioner_factory: UnsupportedObject = UnsupportedObject(None);
+        sst_partitioner_factory: UnsupportedObject = UnsupportedObject(None) => inert;
         /// Allow file reads to honour max_successive_merges.
-        strict_max_successive_merges: bool = false => mutable new;
+        strict_max_successive_merges: bool = false => mutable new inert;
         /// SST format for new files.
         table_factory: TableFactory = TableFactory::default(), with TableFactoryCodec => mutable loose;
         /// Extra collectors of table properties; known by name only.
-        table_properties_collector_factories as "table_properties_collectors": Vec<UnsupportedObject> = Vec::new();
+        table_properties_collector_factories as "table_properties_collectors": Vec<UnsupportedObject> = Vec::new() => inert;
         /// Output file size at the base level.
         target_file_size_base: u64 = 67_108_864 => mutable;
         /// Include the estimated tail (index+filter) when cutting files.
-        target_file_size_is_upper_bound: bool = false => mutable new;
+        target_file_size_is_upper_bound: bool = false => mutable new inert;
         /// Growth factor of the target file size per level.
         target_file_size_multiplier: i32 = 1 => mutable;
         /// Age in seconds after which files are compacted (leveled) or dropped (FIFO).
         ttl: u64 = u64::MAX - 1 => mutable;
         /// Willingness to erase cache entries of obsolete files.
-        uncache_aggressiveness: u32 = 0 => mutable new;
+        uncache_aggressiveness: u32 = 0 => mutable new inert;
         /// Verification of compaction output: 1 block checksums, 2 iteration + key/value hash, 4 file checksum; 0x400
         /// local, 0x800 remote compactions.
-        verify_output_flags: u32 = 0 => mutable new;
+        verify_output_flags: u32 = 0 => mutable new inert;
         /// Memtable size that triggers a switch.
         write_buffer_size: usize = 67_108_864 => mutable;
         /// Text of options that are not acted on.

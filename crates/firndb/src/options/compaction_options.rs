@@ -28,7 +28,7 @@ option_set! {
         /// Try to bound compactions by `max_compaction_bytes`.
         incremental: bool = false => mutable;
         /// Lock fewer inputs while bottom-priority jobs wait.
-        reduce_file_locking: bool = true => mutable new;
+        reduce_file_locking: bool = true => mutable new inert;
     }
 }
 
@@ -66,17 +66,17 @@ option_set! {
         /// Merge small level-0 files.
         allow_compaction: bool = false => mutable;
         /// Deprecated: age in seconds from which files are warm.
-        age_for_warm: u64 = 0 => mutable;
+        age_for_warm: u64 = 0 => mutable inert;
         /// Temperatures by age, ages ascending.
-        file_temperature_age_thresholds: Vec<FileTemperatureAge> = Vec::new() => mutable new;
+        file_temperature_age_thresholds: Vec<FileTemperatureAge> = Vec::new() => mutable new inert;
         /// Change temperatures by copying files.
-        allow_trivial_copy_when_change_temperature: bool = false => mutable new;
+        allow_trivial_copy_when_change_temperature: bool = false => mutable new inert;
         /// Buffer of such copies in bytes, at least 4096.
-        trivial_copy_buffer_size: u64 = 4096 => mutable new;
+        trivial_copy_buffer_size: u64 = 4096 => mutable new inert;
         /// Total size of tables and blob files in bytes; if not 0 it overrides `max_table_files_size`.
         max_data_files_size: u64 = 0 => mutable new;
         /// Merge within level 0 as the capacity suggests.
-        use_kv_ratio_compaction: bool = false => mutable new;
+        use_kv_ratio_compaction: bool = false => mutable new inert;
     }
     retired { "ttl" }
     legacy parse_legacy_fifo;

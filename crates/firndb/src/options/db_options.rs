@@ -21,7 +21,7 @@ option_set! {
         /// Followers of a write group insert into the memtable in parallel.
         allow_concurrent_memtable_write: bool = true;
         /// Allow user keys/values in messages.
-        allow_data_in_errors: bool = false;
+        allow_data_in_errors: bool = false => inert;
         /// Allow preallocation by fallocate.
         allow_fallocate: bool = true;
         /// Deprecated DB-wide form of cf_allow_ingest_behind.
@@ -29,9 +29,9 @@ option_set! {
         /// mmap tables for reading.
         allow_mmap_reads: bool = false;
         /// mmap files for writing.
-        allow_mmap_writes: bool = false;
+        allow_mmap_writes: bool = false => inert;
         /// Create the next WAL file ahead of time in the background.
-        async_wal_precreate: bool = false => new;
+        async_wal_precreate: bool = false => new inert;
         /// Flush all column families atomically.
         atomic_flush: bool = false;
         /// Keep recovered data in memtables instead of flushing.
@@ -39,13 +39,13 @@ option_set! {
         /// Do not flush unpersisted data on close (data without WAL is lost).
         avoid_flush_during_shutdown: bool = false => mutable;
         /// Defer file and memtable deletion to background threads.
-        avoid_unnecessary_blocking_io: bool = false;
+        avoid_unnecessary_blocking_io: bool = false => inert;
         /// Deprecated: leave synced inactive WALs open until deleted.
-        background_close_inactive_wals: bool = false => new;
+        background_close_inactive_wals: bool = false => new inert;
         /// Recover to the newest consistent state when files are missing.
-        best_efforts_recovery: bool = false;
+        best_efforts_recovery: bool = false => inert;
         /// Microseconds between resume attempts.
-        bgerror_resume_retry_interval: u64 = 1_000_000;
+        bgerror_resume_retry_interval: u64 = 1_000_000 => inert;
         /// Incremental range sync of SST/blob files every N bytes (0 = off).
         bytes_per_sync: u64 = 0 => mutable;
         /// Read-ahead of compaction inputs in bytes; 0 is none.
@@ -57,7 +57,7 @@ option_set! {
         /// On open, create column families named in the open call but absent from the MANIFEST.
         create_missing_column_families: bool = false;
         /// Off-peak period `HH:mm-HH:mm` (UTC, inclusive, may wrap midnight).
-        daily_offpeak_time_utc: String = String::new() => mutable new;
+        daily_offpeak_time_utc: String = String::new() => mutable new inert;
         /// Host name stored in SST properties; the default literal is replaced by the real host name when tables are
         /// written; empty omits the property.
         db_host_id: String = String::from("__hostname__") => never;
@@ -70,53 +70,53 @@ option_set! {
         /// Initial and maximum write rate in the delayed state, bytes/s.
         delayed_write_rate: u64 = 0 => mutable;
         /// Period of the full obsolete-file scan.
-        delete_obsolete_files_period_micros: u64 = 21_600_000_000 => mutable;
+        delete_obsolete_files_period_micros: u64 = 21_600_000_000 => mutable inert;
         /// Add allocator statistics to the stats dump.
-        dump_malloc_stats: bool = false;
+        dump_malloc_stats: bool = false => inert;
         /// Overlap WAL and memtable stages of successive write groups.
-        enable_pipelined_write: bool = false;
+        enable_pipelined_write: bool = false => inert;
         /// Maintain thread status (GetThreadList).
-        enable_thread_tracking: bool = false;
+        enable_thread_tracking: bool = false => inert;
         /// Writers spin/yield before blocking.
-        enable_write_thread_adaptive_yield: bool = true;
+        enable_write_thread_adaptive_yield: bool = true => inert;
         /// Compaction fails with Corruption on SingleDelete misuse.
         enforce_single_del_contracts: bool = true;
         /// Flush during WAL recovery when the shared budget is exceeded.
-        enforce_write_buffer_manager_during_recovery: bool = true => new;
+        enforce_write_buffer_manager_during_recovery: bool = true => new inert;
         /// The outside world: files, time and background threads. Default: the one all databases of the process share.
         env: Env = Env::default(), with EnvCodec => parse_only never;
         /// Fail the open when the database already exists.
         error_if_exists: bool = false;
         /// Store file-system open metadata of SSTs in the MANIFEST and use it at open.
-        fast_sst_open: bool = false => mutable new;
+        fast_sst_open: bool = false => mutable new inert;
         /// Whole-file checksum generator for SST/blob files.
-        file_checksum_gen_factory: UnsupportedObject = UnsupportedObject(None);
+        file_checksum_gen_factory: UnsupportedObject = UnsupportedObject(None) => inert;
         /// Flush compares the number of entries read with the memtable's counter; mismatch is Corruption.
         flush_verify_memtable_count: bool = true;
         /// Follower mode: attempts per catch-up.
-        follower_catchup_retry_count: u64 = 10 => new;
+        follower_catchup_retry_count: u64 = 10 => new inert;
         /// Follower mode: wait between attempts.
-        follower_catchup_retry_wait_ms: u64 = 100 => new;
+        follower_catchup_retry_wait_ms: u64 = 100 => new inert;
         /// Follower mode: catch-up period.
-        follower_refresh_catchup_period_ms: u64 = 10_000 => new;
+        follower_refresh_catchup_period_ms: u64 = 10_000 => new inert;
         /// Destination of informational messages; none means the file `LOG` in the database's directory or `db_log_dir`.
         info_log: Option<Arc<dyn Logger>> = None, with Memory;
         /// Minimum severity written.
         info_log_level: InfoLogLevel = InfoLogLevel::Info;
         /// Set close-on-exec on file descriptors.
-        is_fd_close_on_exec: bool = true;
+        is_fd_close_on_exec: bool = true => inert;
         /// Info log files kept; must be > 0.
         keep_log_file_num: usize = 1000;
         /// Who is told what happens; called in this order.
-        listeners: Vec<Arc<dyn EventListener>> = Vec::new(), with ListenersCodec => never;
+        listeners: Vec<Arc<dyn EventListener>> = Vec::new(), with ListenersCodec => never inert;
         /// Roll the info log after this many seconds (0 = never by time).
         log_file_time_to_roll: usize = 0;
         /// Readahead for MANIFEST and WAL at open.
-        log_readahead_size: usize = 0;
+        log_readahead_size: usize = 0 => inert;
         /// Lowest cache tier consulted.
-        lowest_used_cache_tier: CacheTier = CacheTier::NonVolatileBlockTier;
+        lowest_used_cache_tier: CacheTier = CacheTier::NonVolatileBlockTier => inert;
         /// Preallocation of the MANIFEST file.
-        manifest_preallocation_size: usize = 4_194_304 => mutable;
+        manifest_preallocation_size: usize = 4_194_304 => mutable inert;
         /// WAL is buffered until FlushWAL is called.
         manual_wal_flush: bool = false;
         /// Deprecated explicit compaction limit.
@@ -126,11 +126,11 @@ option_set! {
         /// Total background jobs; split between flush and compaction (see 06 section 6).
         max_background_jobs: i32 = 2 => mutable;
         /// Automatic resume attempts after retryable I/O errors.
-        max_bgerror_resume_count: i32 = 2_147_483_647;
+        max_bgerror_resume_count: i32 = 2_147_483_647 => inert;
         /// Upper bound of the period between compaction-score re-evaluations.
-        max_compaction_trigger_wakeup_seconds: u64 = 43_200 => mutable new;
+        max_compaction_trigger_wakeup_seconds: u64 = 43_200 => mutable new inert;
         /// Threads used to open tables at DB open when max_open_files = -1.
-        max_file_opening_threads: i32 = 16;
+        max_file_opening_threads: i32 = 16 => inert;
         /// Roll the info log at this size (0 = never by size).
         max_log_file_size: usize = 0;
         /// Lower bound of the size at which the MANIFEST is rewritten.
@@ -146,15 +146,15 @@ option_set! {
         /// Maximum bytes in one write group; small leaders limit to size + 1/8 of it.
         max_write_batch_group_size_bytes: u64 = 1_048_576;
         /// Temperature hint for files other than SST, blob, WAL.
-        metadata_write_temperature: Temperature = Temperature::Unknown => new;
+        metadata_write_temperature: Temperature = Temperature::Unknown => new inert;
         /// Open tables in the background after DB open returns; needs skip_stats_update_on_db_open; not with FIFO.
-        open_files_async: bool = false => new;
+        open_files_async: bool = false => new inert;
         /// Best-effort reduction of recovery work after a clean shutdown.
-        optimize_manifest_for_recovery: bool = false => mutable new;
+        optimize_manifest_for_recovery: bool = false => mutable new inert;
         /// Fail / go read-only on detected inconsistency instead of continuing.
         paranoid_checks: bool = true;
         /// Keep the stats history in a hidden column family instead of memory.
-        persist_stats_to_disk: bool = false;
+        persist_stats_to_disk: bool = false => inert;
         /// Iterators ignore the prefix extractor unless prefix_same_as_start or auto_prefix_mode.
         prefix_seek_opt_in_only: bool = false => new;
         /// Limits the input and output of flushes and compactions; none means no limit. Under the key
@@ -162,37 +162,37 @@ option_set! {
         rate_limiter as "rate_limiter_bytes_per_sec": Option<Arc<dyn RateLimiter>> = None, with RateLimiterCodec
             => parse_only never;
         /// Size of the shared executor for asynchronous reads; must be > 0.
-        read_io_executor_threads: i32 = 1 => new;
+        read_io_executor_threads: i32 = 1 => new inert;
         /// Obsolete WAL files kept for reuse.
         recycle_log_file_num: usize = 0;
         /// Append to the existing MANIFEST after open when possible.
-        reuse_manifest_on_open: bool = false => new;
+        reuse_manifest_on_open: bool = false => new inert;
         /// Do not read table properties of many files at open.
-        skip_stats_update_on_db_open: bool = false;
+        skip_stats_update_on_db_open: bool = false => inert;
         /// Counts what happens; none means that nothing is counted.
         statistics: Option<Arc<Statistics>> = None, with StatisticsCodec => parse_only never;
         /// Period of the stats dump to the info log (0 = off).
-        stats_dump_period_sec: u32 = 600 => mutable;
+        stats_dump_period_sec: u32 = 600 => mutable inert;
         /// Memory bound of the in-memory stats history.
-        stats_history_buffer_size: usize = 1_048_576 => mutable;
+        stats_history_buffer_size: usize = 1_048_576 => mutable inert;
         /// Period of ticker snapshots to the stats history (0 = off).
-        stats_persist_period_sec: u32 = 600 => mutable;
+        stats_persist_period_sec: u32 = 600 => mutable inert;
         /// Wait for earlier range syncs before issuing more.
         strict_bytes_per_sync: bool = false => mutable;
         /// log2 of table cache shards.
-        table_cache_numshardbits: i32 = 6;
+        table_cache_numshardbits: i32 = 6 => inert;
         /// Each WAL carries data about its predecessor; recovery verifies that no WAL is missing.
         track_and_verify_wals: bool = false => new;
         /// Record synced WAL sizes in the MANIFEST and check them on recovery.
         track_and_verify_wals_in_manifest: bool = false;
         /// Second queue for WAL-only writes (2PC prepare).
-        two_write_queues: bool = false;
+        two_write_queues: bool = false => inert;
         /// Relax ordering between WAL and memtable writes for throughput.
-        unordered_write: bool = false;
+        unordered_write: bool = false => inert;
         /// Spin before blocking on the DB mutex.
-        use_adaptive_mutex: bool = false;
+        use_adaptive_mutex: bool = false => inert;
         /// O_DIRECT for compaction input only.
-        use_direct_io_for_compaction_reads: bool = false => new;
+        use_direct_io_for_compaction_reads: bool = false => new inert;
         /// O_DIRECT for background writes.
         use_direct_io_for_flush_and_compaction: bool = false;
         /// O_DIRECT for reads.
@@ -200,7 +200,7 @@ option_set! {
         /// Use fsync instead of fdatasync.
         use_fsync: bool = false;
         /// Re-read the MANIFEST on close and rewrite it when damaged.
-        verify_manifest_content_on_close: bool = false => mutable new;
+        verify_manifest_content_on_close: bool = false => mutable new inert;
         /// On opening a table compare its unique id with the one stored in the MANIFEST.
         verify_sst_unique_id_in_manifest: bool = true;
         /// Incremental range sync of WAL files every N bytes (0 = off).
@@ -218,7 +218,7 @@ option_set! {
         /// Archive obsolete WALs and delete them after this age.
         wal_ttl_seconds as "WAL_ttl_seconds": u64 = 0;
         /// Temperature hint for WAL files.
-        wal_write_temperature: Temperature = Temperature::Unknown => new;
+        wal_write_temperature: Temperature = Temperature::Unknown => new inert;
         /// Write buffer of file writers.
         writable_file_max_buffer_size: usize = 1_048_576 => mutable;
         /// Store the DB id in the MANIFEST.
@@ -226,9 +226,9 @@ option_set! {
         /// Write the IDENTITY file.
         write_identity_file: bool = true => new;
         /// Maximum spinning time of a writer.
-        write_thread_max_yield_usec: u64 = 100;
+        write_thread_max_yield_usec: u64 = 100 => inert;
         /// Yield latency that signals CPU contention.
-        write_thread_slow_yield_usec: u64 = 3;
+        write_thread_slow_yield_usec: u64 = 3 => inert;
         /// Text of options that are not acted on.
         kept: KeptOptions = KeptOptions::default(), with Kept;
     }

@@ -53,8 +53,8 @@ fn without_trailing_slash(path: &str) -> &str {
 
 /// The options with which a database in `directory` runs.
 ///
-/// `open_file_limit` is the process's soft limit of open files, `rate_limit` the bytes per second of the rate limiter; `None`
-/// where there is none.
+/// `open_file_limit` is the process's soft limit of open files, `None` where it is not known; `rate_limit` the bytes per second
+/// of a rate limiter that the options do not name.
 pub fn sanitize_db_options(
     options: &DbOptions,
     directory: &Path,
@@ -62,6 +62,7 @@ pub fn sanitize_db_options(
     rate_limit: Option<u64>,
 ) -> DbOptions {
     let mut options = options.clone();
+    let rate_limit = rate_limit.or(options.rate_limiter.as_ref().map(|limiter| limiter.bytes_per_second()));
     if options.max_open_files != -1 {
         let limit = open_file_limit.and_then(|limit| i32::try_from(limit).ok()).unwrap_or(UNKNOWN_OPEN_FILE_LIMIT);
         options.max_open_files = options.max_open_files.clamp(20, limit.max(20));

@@ -68,6 +68,9 @@ pub fn validate_db_options(db: &DbOptions) -> Result<()> {
     if db.open_files_async && !db.skip_stats_update_on_db_open {
         return invalid("open_files_async requires skip_stats_update_on_db_open = true.");
     }
+    if !db.wal_filter.is_null() {
+        return unsupported("wal_filter is not supported: recovery would apply what it is to hold back");
+    }
     if !(0..20).contains(&db.table_cache_numshardbits) {
         return invalid("table_cache_numshardbits must be between 0 and 19");
     }
