@@ -48,13 +48,12 @@ fn main() -> firndb::Result<()> {
     }
     println!("sensor 7: {count} readings, {:.2} degrees on average", sum / count as f64);
 
-    // One sensor, one hour, newest first.
+    // One sensor, one hour, the last three of it, newest first.
     let hour = db.range(key(7, 1000)..key(7, 4600)).rev().take(3).collect::<firndb::Result<Vec<_>>>()?;
-    println!(
-        "the last {} readings of that hour: {:?}",
-        hour.len(),
-        hour.iter().map(|(k, _)| k.len()).collect::<Vec<_>>()
-    );
+    for (key, _) in &hour {
+        let seconds = key.last_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        println!("sensor 7 was read at second {seconds}");
+    }
 
     // Forget the first hour of every sensor: one record each, whatever their number.
     for sensor in 0..SENSORS {
