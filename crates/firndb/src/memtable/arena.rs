@@ -290,18 +290,16 @@ mod tests {
     }
 
     #[test]
-    fn huge_pages_are_used_again() {
-        let block_bytes = HUGE_PAGE_BYTES / 2;
-        let keeper = Arena::new(4096, false);
-        let fill = || {
-            let arena = Arena::new(block_bytes, true);
-            (0..24).for_each(|_| _ = arena.allocate(block_bytes / 4, 1));
-        };
-        fill();
-        let pooled = POOL.free.lock().len();
-        assert!(pooled >= 2, "{pooled}");
-        fill();
-        drop(keeper);
+    fn the_pool_keeps_huge_pages_while_there_are_arenas() {
+        let pool = ChunkPool { free: Mutex::new(Vec::new()), arenas: AtomicUsize::new(2) };
+        let (page, small) = (Chunk::new(HUGE_PAGE_BYTES, true), Chunk::new(4096, true));
+        let address = page.start;
+        pool.put([page, small].into_iter());
+        let page = pool.take().expect("one page was kept");
+        assert_eq!(page.start, address);
+        assert!(pool.take().is_none(), "small chunks are freed");
+        pool.put([page].into_iter());
+        assert!(pool.take().is_none(), "the last arena takes all with it");
     }
 
     #[test]
