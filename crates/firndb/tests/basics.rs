@@ -142,3 +142,21 @@ fn compactions_change_nothing_that_is_seen() {
     assert!(db.live_files().iter().all(|file| file.level == 6), "{:?}", db.live_files());
     db.verify_checksum().unwrap();
 }
+
+#[test]
+fn memtables_together_stay_within_the_write_buffer_of_the_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = create();
+    options.db.db_write_buffer_size = 4 << 20;
+    options.cf.write_buffer_size = 64 << 20;
+    let db = Db::open(dir.path().join("db"), options).unwrap();
+    let other = db.create_cf("other", Default::default()).unwrap();
+    for i in 0..60_000 {
+        let cf = if i % 4 == 0 { &other } else { db.default_cf() };
+        db.put_opt(&WriteOptions::default(), cf, key(i), [b'v'; 200]).unwrap();
+    }
+    let bytes = |cf| db.property_int(cf, "rocksdb.cur-size-active-mem-table").unwrap();
+    let active = bytes(db.default_cf()) + bytes(&other);
+    assert!(active < 6 << 20, "{active} bytes in memtables");
+    assert!(!db.live_files().is_empty());
+}

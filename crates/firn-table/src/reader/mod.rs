@@ -32,10 +32,10 @@ use firn_format::range_tombstone::{FragmentedRangeTombstones, RangeTombstone};
 use firn_format::unique_id::CacheKeyBase;
 
 use crate::block_ref::{BlockCache, BlockRef};
-use crate::statistics::Statistics;
 use crate::iterator::TableIterator;
 use crate::key_order::KeyOrder;
 use crate::options::IndexType;
+use crate::statistics::Statistics;
 use crate::table_file::TableFile;
 use filter::{FilterKind, TableFilter};
 use meta::MetaIndex;

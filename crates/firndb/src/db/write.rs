@@ -26,6 +26,7 @@ use super::error_handler::BackgroundErrorReason;
 use super::flush::{FlushReason, FlushRequest};
 use super::insert::{Target, Targets, insert_records};
 use super::{DbInner, DbState, LiveWal, attention};
+use crate::memtable::MemTable;
 use crate::options::{DbOptions, FlushOptions, WriteOptions};
 use crate::stats::{DbStats, HistogramKind, StopWatch, Ticker, record_tick};
 use crate::version::VersionSet;
@@ -51,6 +52,8 @@ pub(crate) struct LogState {
     total_bytes: u64,
     /// At which that is too much.
     max_total_bytes: u64,
+    /// What all memtables together may take (`db_write_buffer_size`), in bytes; 0 is no limit.
+    memory_limit: usize,
     /// Whether records stay in the buffer until somebody asks (`manual_wal_flush`).
     manual_flush: bool,
     /// Whether followers may insert their own batches (`allow_concurrent_memtable_write`).
@@ -60,6 +63,14 @@ pub(crate) struct LogState {
 }
 
 impl LogState {
+    /// Whether the memtables that take inserts have outgrown what all may take together. Small ones hold more reserved
+    /// than used memory: flushing those would win nothing and go on for ever.
+    fn is_memory_full(&self) -> bool {
+        let sum = |bytes: fn(&MemTable) -> u64| self.targets.iter().map(|target| bytes(&target.mem)).sum::<u64>();
+        let limit = self.memory_limit as u64;
+        limit > 0 && sum(MemTable::data_bytes) > limit / 4 && sum(|mem| mem.memory_bytes() as u64) > limit / 8 * 7
+    }
+
     /// The number of the current WAL.
     pub(crate) fn current_number(&self) -> FileNumber {
         self.writer.as_ref().map_or(FileNumber(0), WalWriter::number)
@@ -256,6 +267,7 @@ impl DbInner {
         log.targets = Arc::new(Targets::new(state.families.values().map(target).collect()));
         let options = self.options();
         log.manual_flush = options.manual_wal_flush;
+        log.memory_limit = options.db_write_buffer_size;
         log.parallel_inserts = options.allow_concurrent_memtable_write;
         log.max_total_bytes = if state.families.len() < 2 {
             u64::MAX
@@ -683,6 +695,9 @@ impl GroupExecutor for Executor<'_> {
             db.has_unlogged_data.store(true, Ordering::Release);
         }
         db.count_group(&mut log, group, wal_bytes);
+        if log.is_memory_full() {
+            db.raise(attention::MEMORY_FULL);
+        }
         let parallel = log.parallel_inserts
             && group.is_worth_parallel_insertion()
             && !group.content().intersects(ContentFlags::MERGE);

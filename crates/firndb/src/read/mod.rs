@@ -1,11 +1,11 @@
 //! Reading: what a point lookup and a scan do with the entries that memtables and tables give them.
 
+#[cfg(test)]
+mod conformance_tests;
 mod db_iterator;
 mod get_context;
 pub mod merge_context;
 pub mod merging_iterator;
-#[cfg(test)]
-mod conformance_tests;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]

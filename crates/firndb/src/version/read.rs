@@ -106,7 +106,13 @@ impl Version {
     }
 
     #[inline]
-    pub(super) fn candidate(&self, level: usize, index: usize, user_key: &[u8], place: Place) -> Option<&Arc<FileMetaData>> {
+    pub(super) fn candidate(
+        &self,
+        level: usize,
+        index: usize,
+        user_key: &[u8],
+        place: Place,
+    ) -> Option<&Arc<FileMetaData>> {
         let (files, search) = (self.files(level), self.search(level)?);
         files.get(index).filter(|_| !search.is_before_file(files, index, user_key, place, self.order()))
     }
