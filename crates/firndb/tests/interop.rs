@@ -13,7 +13,8 @@ use common::{
     Contents, Golden, Outcome, contents_difference, for_all, goldens, have_tools, rocksdb_accepts, say, scan_all,
 };
 use firndb::options::{
-    BottommostLevelCompaction, CompactRangeOptions, CompactionStyle, ConfigOptions, OptionSet, TableFactory,
+    BlockBasedTableOptions, BottommostLevelCompaction, CompactRangeOptions, CompactionStyle, ConfigOptions, OptionSet,
+    TableFactory,
 };
 use firndb::{
     ColumnFamilyDescriptor, ColumnFamilyOptions, Db, DbOptions, FlushOptions, Options, ReadOptions, WriteBatch,
@@ -144,9 +145,11 @@ impl Recipe {
         let config = ConfigOptions { input_strings_escaped: false, ..ConfigOptions::default() };
         let mut cf = ColumnFamilyOptions::default();
         cf.apply_map(self.cf.iter().copied(), &config).unwrap();
-        let mut table = firndb::options::BlockBasedTableOptions::default();
-        table.format_version = JUDGE_FORMAT_VERSION;
-        table.block_size = 512;
+        let mut table = BlockBasedTableOptions {
+            format_version: JUDGE_FORMAT_VERSION,
+            block_size: 512,
+            ..BlockBasedTableOptions::default()
+        };
         table.apply_map(self.table.iter().copied(), &config).unwrap();
         cf.table_factory = TableFactory::BlockBased(table);
         cf.write_buffer_size = 64 << 10;
