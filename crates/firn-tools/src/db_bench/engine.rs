@@ -11,8 +11,10 @@ use firn_error::{Error, Result};
 use firn_table::BlockCache;
 use firn_table::cache::CacheOptions;
 use firn_table::options::TableFactory;
-use firndb::options::{BottommostLevelCompaction, CompactRangeOptions, CompactionOptions, ConfigOptions, OptionSet};
-use firndb::stats::{Statistics, StatsLevel};
+use firndb::options::{
+    BottommostLevelCompaction, CompactRangeOptions, CompactionOptions, ConfigOptions, OptionSet, load_options_from_file,
+};
+use firndb::stats::{PerfLevel, Statistics, StatsLevel, perf_context, reset_perf_context, set_perf_level};
 use firndb::{
     ColumnFamily, ColumnFamilyDescriptor, Cursor, DEFAULT_COLUMN_FAMILY_NAME, Db, FlushOptions, Options, PinnedSlice,
     SizeApproximation, WriteBatch,
@@ -493,6 +495,26 @@ impl Engine {
     }
 }
 
+/// Sets what the calling thread counts to `--perf_level` and starts at zero; false when that is nothing.
+pub fn start_perf_context(level: i32) -> bool {
+    let level = match level {
+        i32::MIN..=1 => PerfLevel::Disable,
+        2 => PerfLevel::EnableCount,
+        3 => PerfLevel::EnableWait,
+        4 => PerfLevel::EnableTimeExceptForMutex,
+        5 => PerfLevel::EnableTimeAndCpuTimeExceptForMutex,
+        _ => PerfLevel::EnableTime,
+    };
+    set_perf_level(level);
+    reset_perf_context();
+    level > PerfLevel::Disable
+}
+
+/// The calling thread's counters, `name = value` separated by commas.
+pub fn perf_context_text() -> String {
+    perf_context().to_text(false)
+}
+
 /// Sizes the background pools as the flags ask; 0 leaves them to the options.
 fn set_pools(env: &Env, flags: &BenchFlags) {
     for (priority, threads) in [
@@ -508,7 +530,10 @@ fn set_pools(env: &Env, flags: &BenchFlags) {
 
 /// The options of the flags, with the objects that live as long as the process.
 fn objects(env: &Env, flags: &BenchFlags, statistics: Option<Arc<Statistics>>) -> Result<Options> {
-    let mut options = options::from_flags(flags)?;
+    let mut options = match flags.options_file.as_str() {
+        "" => options::from_flags(flags)?,
+        path => from_file(env, Path::new(path), flags)?,
+    };
     options.db.env = env.clone();
     options.db.statistics = statistics;
     if flags.rate_limiter_bytes_per_sec > 0 {
@@ -526,13 +551,14 @@ fn objects(env: &Env, flags: &BenchFlags, statistics: Option<Arc<Statistics>>) -
         options.db.rate_limiter = Some(Arc::new(limiter) as Arc<dyn RateLimiter>);
     }
     let config = ConfigOptions { ignore_unsupported_options: false, ..Default::default() };
-    if !flags.merge_operator.is_empty() {
+    let from_flags = flags.options_file.is_empty();
+    if from_flags && !flags.merge_operator.is_empty() {
         options.cf.set_text("merge_operator", &flags.merge_operator, &config)?;
     }
-    if flags.prefix_size > 0 {
+    if from_flags && flags.prefix_size > 0 {
         options.cf.set_text("prefix_extractor", &format!("rocksdb.FixedPrefix.{}", flags.prefix_size), &config)?;
     }
-    if flags.memtable_insert_with_hint_prefix_size > 0 {
+    if from_flags && flags.memtable_insert_with_hint_prefix_size > 0 {
         let text = format!("rocksdb.CappedPrefix.{}", flags.memtable_insert_with_hint_prefix_size);
         options.cf.set_text("memtable_insert_with_hint_prefix_extractor", &text, &config)?;
     }
@@ -541,6 +567,19 @@ fn objects(env: &Env, flags: &BenchFlags, statistics: Option<Arc<Statistics>>) -
     {
         let cache = CacheOptions { num_shard_bits: flags.cache_numshardbits, ..CacheOptions::new(capacity) };
         table.block_cache = Some(Arc::new(BlockCache::new(&cache)));
+    }
+    Ok(options)
+}
+
+/// The options of an OPTIONS file; of the flags only what names places holds beside it.
+fn from_file(env: &Env, path: &Path, flags: &BenchFlags) -> Result<Options> {
+    let loaded = load_options_from_file(&**env.fs(), path, &ConfigOptions::default())?;
+    let cf = loaded.column_family(DEFAULT_COLUMN_FAMILY_NAME).cloned().unwrap_or_default();
+    let mut options = Options { db: loaded.db, cf };
+    options.db.create_if_missing = true;
+    options.db.create_missing_column_families = true;
+    if !flags.wal_dir.is_empty() {
+        options.db.wal_dir.clone_from(&flags.wal_dir);
     }
     Ok(options)
 }

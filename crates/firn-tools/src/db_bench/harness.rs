@@ -165,8 +165,13 @@ pub fn run(bench: &Bench, setup: &Setup, method: Method) -> Result<RunStats, Fai
                     start.wait();
                     let stats = ThreadStats::new(tid, clock, stats_options(bench), counter, interval_text);
                     let mut worker = Worker { tid, random, stats, job, values };
+                    let counting = super::engine::start_perf_context(flags.perf_level);
                     let result = method(&mut worker);
                     worker.stats.stop();
+                    if counting {
+                        let counters = super::engine::perf_context_text();
+                        worker.stats.add_message(&format!("PERF_CONTEXT:\n{counters}"));
+                    }
                     job.finished.fetch_add(1, Ordering::Relaxed);
                     if let Err(failure) = &result {
                         // The other workers may run for hours yet.

@@ -387,8 +387,23 @@ pub fn approximate_size_random(worker: &mut Worker<'_>) -> Result<(), Failure> {
         calls += setup.batch_size;
         worker.stats.finished_ops(setup.batch_size, OpKind::Other);
     }
-    worker.stats.add_message(&format!("(Avg approx size={})", total as f64 / calls.max(1) as f64));
+    worker.stats.add_message(&format!("(Avg approx size={})", six_digits(total as f64 / calls.max(1) as f64)));
     Ok(())
+}
+
+/// The number with six significant digits, as C's `%g` prints numbers of everyday size.
+fn six_digits(value: f64) -> String {
+    if value >= 1e6 {
+        let exponent = value.log10().floor();
+        let mantissa = format!("{:.5}", value / 10_f64.powf(exponent));
+        return format!("{}e+{exponent:02}", mantissa.trim_end_matches('0').trim_end_matches('.'));
+    }
+    let whole_digits = (value.max(1.0).log10().floor() as usize) + 1;
+    let text = format!("{value:.*}", 6_usize.saturating_sub(whole_digits));
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
 }
 
 /// `fillseekseq`: fills in order, then times seeks and nexts to neighbouring keys.
@@ -437,4 +452,18 @@ fn check_position(scan: &Scan, key: &[u8]) -> Result<(), Failure> {
 pub fn verify_checksum(worker: &mut Worker<'_>) -> Result<(), Failure> {
     let db = worker.select_db();
     db.verify_checksum().map_err(|e| Failure(format!("VerifyChecksum() failed: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::six_digits;
+
+    #[test]
+    fn six_significant_digits() {
+        for (value, text) in
+            [(0.0, "0"), (624_364.585, "624365"), (1234.5678, "1234.57"), (12.0, "12"), (1_234_567.0, "1.23457e+06")]
+        {
+            assert_eq!(six_digits(value), text);
+        }
+    }
 }

@@ -70,7 +70,7 @@ impl Bench {
                 println!("{name:<12} : skipped (--use_existing_db is true)");
                 return Ok(());
             }
-            print!("{}", options_lines());
+            print!("{}", options_lines(&self.flags));
             self.engine.recreate().map_err(|e| Failure::new("open error", &e))?;
         }
         match action {
@@ -114,10 +114,14 @@ impl Bench {
 }
 
 /// The lines that say where the options come from.
-fn options_lines() -> &'static str {
-    "Initializing RocksDB Options from the specified file\n\
-     Initializing RocksDB Options from command-line flags\n\
-     Integrated BlobDB: blob cache disabled\n"
+fn options_lines(flags: &BenchFlags) -> String {
+    let from_flags = match flags.options_file.is_empty() {
+        true => "Initializing RocksDB Options from command-line flags\n",
+        false => "",
+    };
+    format!(
+        "Initializing RocksDB Options from the specified file\n{from_flags}Integrated BlobDB: blob cache disabled\n"
+    )
 }
 
 struct Outside<'e>(&'e Env);
@@ -226,7 +230,7 @@ fn run(env: Env, mut flags: BenchFlags, given: &BTreeSet<&'static str>) -> Resul
     }
     let default_list = !given.contains("benchmarks");
     let machine = header::machine(&env);
-    print!("{}", options_lines());
+    print!("{}", options_lines(&flags));
     let start_nanos = env.clock().now_nanos();
     let engine = Engine::open(&env, &flags).map_err(|e| Failure::new("open error", &e))?;
     if flags.report_open_timing {
