@@ -1,7 +1,8 @@
-//! Memory for data blocks: frames of a few sizes, cut from chunks that the system may back with huge pages.
+//! Memory for data blocks: frames of a few sizes, cut from large chunks.
 //!
-//! Blocks come and go by the hundred thousand and are touched at random. Frames spare them the general allocator, and huge
-//! pages spare every touch a part of its page walk: with 600 MB of cached blocks that is a quarter of a lookup.
+//! Blocks come and go by the hundred thousand, all of about one size. Frames spare them the general allocator and start at
+//! a cache line. Chunks are not asked to be huge pages: over 600 MB of cached blocks these save a tenth of a lookup, but
+//! clearing them makes the first scan that fills the cache take twice as long.
 //!
 //! ```text
 //! chunk (2 MiB, aligned) = header (64 bytes) | frame | frame | …      all frames of one chunk have one size
@@ -18,7 +19,7 @@ use std::ptr::{NonNull, null_mut};
 
 use firn_env::sync::Mutex;
 
-use crate::pages::{HUGE_PAGE_BYTES, map_zeroed, unmap};
+use crate::pages::{Backing, HUGE_PAGE_BYTES, map_zeroed, unmap};
 
 const CHUNK_BYTES: usize = HUGE_PAGE_BYTES;
 const HEADER_BYTES: usize = 64;
@@ -95,7 +96,7 @@ fn new_chunk() -> *mut Chunk {
             chunks.get(last).copied()
         })
     };
-    let chunk = kept.unwrap_or_else(|| map_zeroed(CHUNK_BYTES).as_ptr().cast());
+    let chunk = kept.unwrap_or_else(|| map_zeroed(CHUNK_BYTES, Backing::Plain).as_ptr().cast());
     let header = Chunk { free: null_mut(), fresh: HEADER_BYTES, live: 0, next: null_mut(), prev: null_mut() };
     // SAFETY: nobody else knows the chunk, and its start is large and aligned enough for the header.
     unsafe { chunk.write(header) };

@@ -1,6 +1,6 @@
-//! Zeroed memory straight from the system, aligned to huge pages and advised to be backed by them.
+//! Zeroed memory straight from the system, aligned to huge pages and, where asked for, backed by them.
 //!
-//! For what is large, lives long and is touched at random: chunks of frames, the slots of the block cache.
+//! For what is large and lives long: chunks of frames, the slots of the block cache.
 //!
 //! `unsafe` lives here because mappings are raw memory; callers own what they get until they give it back.
 
@@ -10,9 +10,18 @@ use std::ptr::{NonNull, null_mut};
 /// The size of a huge page; mappings are multiples of it and start at one.
 pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
+/// What memory is backed by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backing {
+    /// Pages as they come: cheap to touch for the first time.
+    Plain,
+    /// Huge pages, where the system has them: a touch costs less of a page walk, but the first one clears two megabytes.
+    HugePages,
+}
+
 /// `bytes` zero bytes, a multiple of [`HUGE_PAGE_BYTES`], aligned to it and not touched yet. Does not return when there is no
 /// memory, as allocation in general.
-pub(crate) fn map_zeroed(bytes: usize) -> NonNull<u8> {
+pub(crate) fn map_zeroed(bytes: usize, backing: Backing) -> NonNull<u8> {
     debug_assert!(bytes > 0 && bytes.is_multiple_of(HUGE_PAGE_BYTES));
     let no_memory =
         || handle_alloc_error(Layout::from_size_align(bytes, HUGE_PAGE_BYTES).unwrap_or(Layout::new::<u64>()));
@@ -35,7 +44,9 @@ pub(crate) fn map_zeroed(bytes: usize) -> NonNull<u8> {
             libc::munmap(aligned.add(bytes).cast(), HUGE_PAGE_BYTES - before);
         }
         #[cfg(target_os = "linux")]
-        libc::madvise(aligned.cast(), bytes, libc::MADV_HUGEPAGE);
+        if backing == Backing::HugePages {
+            libc::madvise(aligned.cast(), bytes, libc::MADV_HUGEPAGE);
+        }
         NonNull::new(aligned).unwrap_or_else(|| no_memory())
     }
 }
@@ -55,9 +66,9 @@ mod tests {
 
     #[test]
     fn mappings_are_aligned_zeroed_and_writable() {
-        for pages in [1, 3] {
+        for (pages, backing) in [(1, Backing::Plain), (3, Backing::HugePages)] {
             let bytes = pages * HUGE_PAGE_BYTES;
-            let start = map_zeroed(bytes);
+            let start = map_zeroed(bytes, backing);
             assert_eq!(start.as_ptr() as usize % HUGE_PAGE_BYTES, 0);
             // SAFETY: the mapping is ours and so long.
             let memory = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), bytes) };

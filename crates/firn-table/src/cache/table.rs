@@ -8,7 +8,7 @@
 
 use super::CacheKey;
 use super::slot::Slot;
-use crate::pages::{HUGE_PAGE_BYTES, map_zeroed, unmap};
+use crate::pages::{Backing, HUGE_PAGE_BYTES, map_zeroed, unmap};
 use firn_env::sync::atomic::{AtomicUsize, Ordering};
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ptr::NonNull;
@@ -61,7 +61,7 @@ impl<V> Table<V> {
         let layout = Self::layout(len);
         // All bytes zero is an empty slot, so that memory which was never used needs never be touched.
         let memory = if Self::is_mapped(layout) {
-            map_zeroed(layout.size()).as_ptr()
+            map_zeroed(layout.size(), Backing::HugePages).as_ptr()
         } else {
             // SAFETY: the layout is not empty: `len` is at least one and slots are not zero-sized.
             unsafe { alloc_zeroed(layout) }
