@@ -81,6 +81,19 @@ impl DataBlock {
         }
     }
 
+    /// Asks for what a later [`find`](Self::find) of `user_key` is going to read.
+    #[inline]
+    pub(crate) fn prefetch_find(&self, user_key: &[u8]) {
+        if self.layout.is_empty() || self.layout.separated_values {
+            return;
+        }
+        let (low, _) = self.restarts.range_for(user_key, self.layout.num_restarts);
+        if let Some(offset) = self.restarts.offset_of(low) {
+            prefetch_byte(&self.payload, offset);
+            self.prefetch_scan(offset);
+        }
+    }
+
     /// Looks for the first entry at or after user key and footer of a lookup, under the bytewise order.
     #[inline]
     pub(crate) fn find(&self, user_key: &[u8], footer: u64) -> Result<Found> {

@@ -12,6 +12,7 @@ use firn_format::key::{
 
 use super::{TableReadOptions, TableReader};
 use crate::block_ref::BlockRef;
+use crate::cache::CacheKey;
 use crate::data_block::Found;
 use crate::index_block::IndexBlock;
 use crate::pinning::value_in_block;
@@ -115,6 +116,24 @@ impl TableReader {
     #[inline]
     pub fn load(&self, options: &TableReadOptions, handle: BlockHandle) -> Result<BlockRef> {
         self.data_block(handle, options, None)
+    }
+
+    /// Between the first and the second step: asks the processor for the place of the block in the cache.
+    #[inline]
+    pub fn prefetch_block(&self, handle: BlockHandle) {
+        if let Some(cache) = &self.block_cache {
+            cache.prefetch(&CacheKey::from(self.cache_key_base.block_key(handle.offset)));
+        }
+    }
+
+    /// Between the second and the last step: asks the processor for what will be read of the block.
+    #[inline]
+    pub fn prefetch_entries(&self, block: &BlockRef, lookup: &[u8]) {
+        if self.comparator().kind() == ComparatorKind::Bytewise
+            && let Some(data) = block.data()
+        {
+            data.prefetch_find(extract_user_key(lookup));
+        }
     }
 
     /// The last step of a lookup: hands over the entries, beginning in the block at `position` of the index, which

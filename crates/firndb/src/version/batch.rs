@@ -156,12 +156,20 @@ fn run_steps<S: LookupSink>(options: &TableReadOptions, batch: &mut [BatchedLook
     for probe in probes.iter_mut().filter(|probe| probe.located != Located::Nowhere) {
         let Some(entry) = batch.get_mut(probe.key) else { continue };
         settle(probe.table.reader.locate(options, entry.lookup), &mut entry.sink, |located| probe.located = located);
+        if let Located::Block { handle, .. } = probe.located {
+            probe.table.reader.prefetch_block(handle);
+        }
     }
     for probe in probes.iter_mut() {
         let Some(entry) = batch.get_mut(probe.key) else { continue };
         if let Located::Block { handle, .. } = probe.located {
             let loaded = probe.table.reader.load(options, handle);
             settle(loaded, &mut entry.sink, |block| probe.block = Some(block));
+        }
+    }
+    for probe in probes.iter() {
+        if let (Some(entry), Some(block)) = (batch.get(probe.key), &probe.block) {
+            probe.table.reader.prefetch_entries(block, entry.lookup);
         }
     }
     for probe in probes.iter_mut() {
