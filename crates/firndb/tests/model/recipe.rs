@@ -1,6 +1,6 @@
 //! Random options, as text: printable, replayable, and a test of the option parser on the way.
 //!
-//! What must not change in a database's life (comparator, merge operator, number of levels) is drawn once per column
+//! What must not change in a database's life (comparator, merge operator, number of levels, compaction style) is drawn once per column
 //! family; everything else is drawn again at every open.
 
 use firndb::options::{BlockBasedTableOptions, ConfigOptions, OptionSet, TableFactory};
@@ -113,6 +113,7 @@ pub struct Fixed {
     pub merge: Merge,
     pub reversed: bool,
     pub levels: u32,
+    pub universal: bool,
 }
 
 impl Fixed {
@@ -122,6 +123,7 @@ impl Fixed {
             merge: *MERGES.choose(rng).unwrap(),
             reversed: rng.random_bool(0.15),
             levels: *[2, 4, 7, 7, 7].choose(rng).unwrap(),
+            universal: rng.random_bool(0.15),
         }
     }
 }
@@ -173,6 +175,9 @@ pub fn column_family(rng: &mut StdRng, fixed: &Fixed) -> (ColumnFamilyOptions, S
     texts.push(("compression", (*COMPRESSIONS.choose(rng).unwrap()).to_owned()));
     if fixed.reversed {
         texts.push(("comparator", "rocksdb.ReverseBytewiseComparator".to_owned()));
+    }
+    if fixed.universal {
+        texts.push(("compaction_style", "kCompactionStyleUniversal".to_owned()));
     }
     if fixed.merge != Merge::None {
         texts.push(("merge_operator", fixed.merge.option_text().to_owned()));
