@@ -333,3 +333,31 @@ fn every_option_combination_round_trips() {
     }
     eprintln!("sst_dump accepted {accepted} tables");
 }
+
+#[test]
+fn tables_that_do_not_tell_their_maker_share_a_cache_without_mixing() {
+    let env = Env::memory();
+    let cache = Arc::new(BlockCache::new(&CacheOptions::new(1 << 20)));
+    let tables: Vec<_> = ["first", "second"]
+        .into_iter()
+        .map(|value| {
+            let path = Path::new("/table.sst");
+            let file = env.fs().new_writable_file(path, &FileOptions::default()).unwrap();
+            let mut builder = TableBuilder::new(TableBuilderOptions::default(), file).unwrap();
+            let key = InternalKey::new(b"key", SequenceNumber(1), ValueType::Value);
+            builder.add(key.encoded(), value.as_bytes()).unwrap();
+            builder.finish().unwrap();
+            let file = env.fs().new_random_access_file(path, &FileOptions::default()).unwrap();
+            let size = file.size().unwrap();
+            let options = TableReaderOptions { block_cache: Some(Arc::clone(&cache)), ..Default::default() };
+            // Read at once: the file is written again for the next table.
+            let table = TableReader::open(file, size, options).unwrap();
+            let mut found = Versions(Vec::new());
+            let lookup = InternalKey::for_seek(b"key", SequenceNumber::MAX);
+            table.get(&TableReadOptions::default(), lookup.encoded(), &mut found).unwrap();
+            assert_eq!(found.0[0].2, value.as_bytes());
+            table
+        })
+        .collect();
+    assert_eq!((tables.len(), cache.len()), (2, 2));
+}

@@ -21,6 +21,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use firn_env::RandomAccessFile;
+use firn_env::sync::atomic::{AtomicU64, Ordering};
 use firn_error::{Error, Result};
 use firn_format::comparator::InternalKeyComparator;
 use firn_format::compression::DecompressionDictionary;
@@ -152,11 +153,7 @@ impl TableReader {
             if options.table.filter_policy.is_some() { find_filter(&metaindex) } else { FilterKind::None };
         let filter =
             TableFilter::new(filter_kind, &properties, options.table.whole_key_filtering, options.prefix_extractor);
-        let cache_key_base = CacheKeyBase::new(
-            if properties.db_id.is_empty() { "unknown" } else { &properties.db_id },
-            if properties.db_session_id.is_empty() { &options.session_id } else { &properties.db_session_id },
-            if properties.db_session_id.is_empty() { options.file_number } else { properties.original_file_number },
-        );
+        let cache_key_base = cache_key_base(&properties, &options.session_id, options.file_number);
         let timestamp_size = order.comparator.user_comparator().timestamp_size();
         let mut table = Self {
             file,
@@ -244,6 +241,21 @@ impl TableReader {
 
     pub(crate) fn is_partitioned(&self) -> bool {
         self.index_type == IndexType::TwoLevelIndexSearch
+    }
+}
+
+/// What the table's blocks are called in the cache: by who made the file, as the file itself tells; else by who opened it;
+/// else by a number of its own, so that no two files ever share a name.
+fn cache_key_base(properties: &TableProperties, session_id: &str, file_number: u64) -> CacheKeyBase {
+    static UNIDENTIFIED: AtomicU64 = AtomicU64::new(0);
+    if !properties.db_session_id.is_empty() && properties.original_file_number != 0 {
+        let db_id = if properties.db_id.is_empty() { "unknown" } else { &properties.db_id };
+        CacheKeyBase::new(db_id, &properties.db_session_id, properties.original_file_number)
+    } else if !session_id.is_empty() && file_number != 0 {
+        CacheKeyBase::new("unknown", session_id, file_number)
+    } else {
+        let number = UNIDENTIFIED.fetch_add(1, Ordering::Relaxed);
+        CacheKeyBase::new("unidentified", &format!("opened {number}"), number)
     }
 }
 
