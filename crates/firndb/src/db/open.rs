@@ -358,6 +358,10 @@ impl Opening {
     }
 
     fn log_start(&self, db: &DbInner) {
+        // Benchmark scripts look for these two lines, the version and the commit in the fifth word.
+        let follows = crate::options::ROCKSDB_VERSION;
+        firn_env::log_header!(db.logger(), "RocksDB version: {}.{}.{}", follows.major, follows.minor, follows.patch);
+        firn_env::log_header!(db.logger(), "Git sha 0");
         firn_env::log_header!(db.logger(), "Firn version: {}", env!("CARGO_PKG_VERSION"));
         firn_env::log_header!(db.logger(), "DB SUMMARY");
         firn_env::log_header!(db.logger(), "Host name (Env):  {}", self.env.host_name());
