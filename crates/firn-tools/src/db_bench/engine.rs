@@ -23,6 +23,7 @@ pub use firndb::{ReadOptions, WriteOptions};
 
 use super::bench_flags::BenchFlags;
 use super::options;
+use super::script_form;
 use super::setup::Setup;
 use super::stats::IntervalText;
 
@@ -453,7 +454,7 @@ impl Engine {
                 let property = if families.len() > 1 { "rocksdb.cfstats" } else { "rocksdb.stats" };
                 for (db, family) in families {
                     if let Some(stats) = db.property(family, property) {
-                        text.push_str(&stats);
+                        text.push_str(&script_form::of_stats(&stats));
                         text.push('\n');
                     }
                 }

@@ -3,6 +3,7 @@
 use super::engine::{CompactedLevel, OpenDb};
 use super::harness::{Failure, Worker};
 use super::run::Bench;
+use super::script_form;
 
 /// An operation of the main thread.
 pub type Meta = fn(&mut Bench) -> Result<(), Failure>;
@@ -92,7 +93,8 @@ pub fn print_property(bench: &mut Bench, property: &str) -> Result<(), Failure> 
         if databases.len() > 1 {
             println!("\n==== DB: {} ===", db.path().display());
         }
-        println!("\n{}", db.property(property).unwrap_or_else(|| "(failed)".to_owned()));
+        let text = db.property(property).unwrap_or_else(|| "(failed)".to_owned());
+        println!("\n{}", script_form::of_stats(&text));
     }
     Ok(())
 }

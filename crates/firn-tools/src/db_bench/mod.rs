@@ -25,6 +25,7 @@ pub mod refusals;
 pub mod registry;
 pub mod report;
 pub mod run;
+pub mod script_form;
 pub mod setup;
 pub mod stats;
 pub mod values;
