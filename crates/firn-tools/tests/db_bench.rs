@@ -142,3 +142,52 @@ fn keys_and_counts_are_those_of_the_specification() {
     // 15 14 6 7 0 8 4 5 6 17 in the order written
     assert_eq!(numbers, [0, 4, 5, 6, 7, 8, 14, 15, 17]);
 }
+
+#[test]
+fn the_same_seed_reads_and_writes_the_same_keys() {
+    let (Some(theirs), Some(ldb)) = (common::rocksdb_tool("db_bench"), common::rocksdb_tool("ldb")) else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let benchmarks = "fillrandom,readrandom,multireadrandom,seekrandom,readmissing,updaterandom,appendrandom,\
+         readrandomwriterandom,xorupdaterandom,mergerandom,readrandommergerandom,randomwithverify,readrandomfast,\
+         deleterandom,readrandom,readseq,readreverse,mixgraph,filluniquerandom,overwrite,readrandom,fillseekseq,fillrandom,\
+         overwrite,deleterandom";
+    let run = |tool: &Path, name: &str| {
+        let database = dir.path().join(name);
+        let arguments = [
+            &format!("--db={}", database.display()),
+            &format!("--benchmarks={benchmarks}"),
+            "--num=3000",
+            "--seed=9",
+            "--seek_nexts=2",
+            "--batch_size=4",
+            "--merge_operator=put",
+            "--format_version=5",
+            "--mix_put_ratio=0.3",
+            "--mix_get_ratio=0.5",
+            "--mix_seek_ratio=0.2",
+            "--key_dist_a=0.002312",
+            "--key_dist_b=0.3467",
+        ]
+        .map(str::to_owned);
+        let out = common::run(tool, &arguments).out;
+        // Name, operations and message: everything but what depends on speed.
+        let results = common::lines_without(&out, &[]).into_iter().filter_map(|line| {
+            let (name, rest) = line.split_once(':')?;
+            let (_, counts) = rest.split_once(" seconds ")?;
+            let counts: Vec<&str> =
+                counts.split(' ').filter(|word| !word.is_empty() && !word.contains("MB/s")).collect();
+            let is_rate = |word: &&str| word.parse::<f64>().is_err() || !word.contains('.');
+            let counts: Vec<&str> = counts.into_iter().filter(is_rate).collect();
+            Some(format!("{name}{}", counts.join(" ")))
+        });
+        let results: Vec<String> = results.collect();
+        assert_eq!(results.len(), benchmarks.split(',').count());
+        let scan = ["scan", "--hex", "--no_value"].map(str::to_owned);
+        let scan = [vec![format!("--db={}", database.display())], scan.to_vec()].concat();
+        (results, common::lines_without(&common::run(&ldb, &scan).out, &[]))
+    };
+    let (ours, theirs) = (run(ours(), "ours"), run(&theirs, "theirs"));
+    common::assert_same_lines(&ours.0, &theirs.0, "counts and messages");
+    common::assert_same_lines(&ours.1, &theirs.1, "keys");
+    assert!(!ours.1.is_empty());
+}

@@ -374,15 +374,15 @@ pub fn random_replace_keys(worker: &mut Worker<'_>) -> Result<(), Failure> {
         let value = worker.values.generate();
         db.put(&write_options, 0, &key, value).map_err(put_error)?;
     }
-    db.flush().map_err(|e| Failure::new("flush error", &e))?;
     worker.stats.start();
     let mut limit = worker.limit(setup.num, true);
     while !limit.is_done(1) {
-        let entry = (entries as f64 / 2.0 + worker.random.normal() * flags.stddev).floor();
-        if !(0.0..entries as f64).contains(&entry) {
-            continue;
-        }
-        let entry = entry as usize;
+        let entry = loop {
+            let entry = (entries as f64 / 2.0 + worker.random.normal() * flags.stddev).floor();
+            if (0.0..entries as f64).contains(&entry) {
+                break entry as usize;
+            }
+        };
         let base = entry as u64 * KEYS_PER_ENTRY;
         worker.fill_key(base + counters[entry], setup.num, &mut key);
         if flags.use_single_deletes {

@@ -174,9 +174,9 @@ pub fn mix_graph(worker: &mut Worker<'_>) -> Result<(), Failure> {
                 }
                 bytes += (scan.key().len() + scan.value().len()) as u64;
                 scan.next();
+                scan_sum += 1.0;
             }
             scan.status().map_err(|e| Failure::new("iterator error", &e))?;
-            scan_sum += length as f64;
             worker.stats.finished_ops(1, OpKind::Seek);
         }
     }

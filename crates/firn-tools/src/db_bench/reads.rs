@@ -157,8 +157,8 @@ pub fn read_random_fast(worker: &mut Worker<'_>) -> Result<(), Failure> {
     let (mut read, mut found, mut absent) = (0_u64, 0_u64, 0_u64);
     let mut key = Vec::new();
     let mut limit = worker.limit(setup.reads, true);
+    let db = worker.select_db();
     loop {
-        let db = worker.select_db();
         for _ in 0..100 {
             let number = worker.random.draw() & mask;
             worker.fill_key(number, setup.num, &mut key);
