@@ -330,6 +330,29 @@ fn column_families_come_and_go() {
 }
 
 #[test]
+fn changes_of_many_threads_follow_each_other() {
+    let (fs, set) = memory_database();
+    set.lock().0.set_manifest_limits(3000, 0);
+    std::thread::scope(|scope| {
+        for thread in 0..6u64 {
+            let (fs, set) = (&fs, &set);
+            scope.spawn(move || {
+                for turn in 0..20 {
+                    let number = 100 + thread * 20 + turn;
+                    let (from, to) = (format!("{number}a"), format!("{number}z"));
+                    let installed =
+                        apply(set, adding(1, table(&**fs, number, (&from, &to), (number, number)))).unwrap();
+                    assert!(installed.versions[0].find_file(FileNumber(number)).is_some());
+                }
+            });
+        }
+    });
+    assert!(!set.lock().0.is_writing());
+    assert_eq!(set.lock().0.family(0).unwrap().current().num_files(), 120);
+    assert_eq!(reopen(&fs, &["default"]).unwrap().family(0).unwrap().current().num_files(), 120);
+}
+
+#[test]
 fn edits_that_contradict_the_state_change_nothing() {
     let (fs, set) = memory_database();
     apply(&set, adding(1, table(&*fs, 10, ("b", "m"), (1, 5)))).unwrap();
