@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use firn_env::{Clock, thread};
 
@@ -47,6 +47,8 @@ pub struct Job<'b> {
     pub background_pacer: Option<Pacer>,
     /// Limits reads to a number of operations per second.
     pub read_pacer: Option<Pacer>,
+    /// The clock of `timeseries`: moved by its writer.
+    pub time: AtomicU64,
     finished: AtomicUsize,
 }
 
@@ -100,6 +102,12 @@ impl<'j> Worker<'j> {
         }
     }
 
+    /// Whether a worker has ended.
+    #[inline]
+    pub fn any_is_done(&self) -> bool {
+        self.job.finished.load(Ordering::Relaxed) > 0
+    }
+
     /// Whether all other workers have ended.
     #[inline]
     pub fn others_are_done(&self) -> bool {
@@ -136,6 +144,7 @@ pub fn run(bench: &Bench, setup: &Setup, method: Method) -> Result<RunStats, Fai
         write_pacer: Pacer::new(clock, flags.benchmark_write_rate_limit),
         background_pacer: Pacer::new(clock, flags.benchmark_write_rate_limit),
         read_pacer: Pacer::new(clock, flags.benchmark_read_rate_limit),
+        time: AtomicU64::new(0),
         finished: AtomicUsize::new(0),
     };
     let agent = match u64::try_from(flags.report_interval_seconds).unwrap_or(0) {

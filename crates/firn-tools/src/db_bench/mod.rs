@@ -28,6 +28,7 @@ pub mod run;
 pub mod script_form;
 pub mod setup;
 pub mod stats;
+pub mod timeseries;
 pub mod values;
 pub mod writes;
 

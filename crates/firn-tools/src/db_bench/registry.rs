@@ -5,7 +5,7 @@ use super::harness::Method;
 use super::meta::Meta;
 use super::setup::Setup;
 use super::values::SizeDistribution;
-use super::{compute, meta, mixed, mixgraph, reads, writes};
+use super::{compute, meta, mixed, mixgraph, reads, timeseries, writes};
 
 /// What a name stands for.
 #[derive(Clone, Copy)]
@@ -124,7 +124,8 @@ pub fn find(setup: &mut Setup, flags: &BenchFlags) -> Option<Action> {
             Action::Unsupported("building a given shape of the tree")
         }
         "randomtransaction" => Action::Unsupported("transactions"),
-        "timeseries" => Action::Unsupported("the time series workload"),
+        "timeseries" if flags.expire_style == "compaction_filter" => Action::Unsupported("compaction filters by flag"),
+        "timeseries" => fresh(setup, timeseries::time_series),
         "getmergeoperands" | "readrandomoperands" => Action::Unsupported("reading merge operands"),
         "backup" | "restore" => Action::Unsupported("backups"),
         "openandcompact" => Action::Unsupported("remote compaction"),
