@@ -160,3 +160,27 @@ fn memtables_together_stay_within_the_write_buffer_of_the_database() {
     assert!(active < 6 << 20, "{active} bytes in memtables");
     assert!(!db.live_files().is_empty());
 }
+
+#[test]
+fn a_manifest_that_tracks_wals_forgets_those_that_recovery_deletes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let mut options = create();
+    options.db.track_and_verify_wals_in_manifest = true;
+    let db = Db::open(&path, options.clone()).unwrap();
+    let other = db.create_cf("other", Default::default()).unwrap();
+    db.put(b"a", b"1").unwrap();
+    db.put_opt(&WriteOptions::default(), &other, b"b", b"2").unwrap();
+    // With a second family the closed WAL is synced, and tracked, before the flush is committed; it is still needed.
+    db.flush(&FlushOptions::default(), &other).unwrap();
+    drop((other, db));
+    let open = || {
+        let families = ["default", "other"]
+            .map(|name| firndb::ColumnFamilyDescriptor::new(name, firndb::ColumnFamilyOptions::default()));
+        Db::open_cf(&path, options.db.clone(), families.to_vec())
+    };
+    for _ in 0..3 {
+        let db = open().unwrap();
+        assert_eq!(db.get(b"a").unwrap().as_deref(), Some(&b"1"[..]));
+    }
+}

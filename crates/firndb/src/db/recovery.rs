@@ -200,7 +200,13 @@ impl DbInner {
             replayed.kept_wals = wals;
         }
         if !any_kept && !options.allow_2pc && undecided.is_none() {
-            replayed.edits.push(VersionEdit { min_log_number_to_keep: Some(next_log), ..VersionEdit::default() });
+            // The replayed WALs are going to be deleted: a MANIFEST that tracks them must forget them in the same breath.
+            let wal_deletion = options.track_and_verify_wals_in_manifest.then_some(next_log);
+            replayed.edits.push(VersionEdit {
+                min_log_number_to_keep: Some(next_log),
+                wal_deletion,
+                ..VersionEdit::default()
+            });
         }
         Ok(())
     }

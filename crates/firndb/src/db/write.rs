@@ -420,7 +420,12 @@ impl DbInner {
         }
         if self.options().track_and_verify_wals_in_manifest && !synced.is_empty() {
             let mut state = self.state.lock();
-            synced.retain(|wal| wal.synced_size_bytes != Some(0));
+            // A WAL that became obsolete meanwhile is about to go, and must not be missed later.
+            let min_log = state.versions.min_log_number_to_keep();
+            synced.retain(|wal| wal.synced_size_bytes != Some(0) && wal.number >= min_log);
+            if synced.is_empty() {
+                return Ok(());
+            }
             let edit = VersionEdit { wal_additions: synced, ..VersionEdit::default() };
             VersionSet::log_and_apply(&mut state, edit.into())?;
         }
