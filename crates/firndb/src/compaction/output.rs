@@ -4,8 +4,6 @@
 //! out. Always true here: when [`TableOutput::finish`] returns a description, file and directory entry are durable; an
 //! output that is dropped unfinished removes its file.
 
-#![allow(dead_code)]
-
 use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -222,21 +220,6 @@ impl TableOutput {
     #[inline]
     pub(crate) fn file_size(&self) -> u64 {
         self.builder.as_ref().map_or(0, TableBuilder::file_size)
-    }
-
-    /// The number of the file.
-    pub(crate) fn number(&self) -> FileNumber {
-        self.file.number
-    }
-
-    /// The last point key added; empty if there is none.
-    pub(crate) fn last_key(&self) -> &[u8] {
-        &self.last_key
-    }
-
-    /// The first point key added, as the file's smallest key so far.
-    pub(crate) fn smallest(&self) -> &InternalKey {
-        &self.file.smallest
     }
 
     /// Entries so far, range tombstones included.

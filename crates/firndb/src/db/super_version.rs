@@ -6,8 +6,9 @@
 //! thread and the installation number, which changes rarely.
 //!
 //! Always true here: a reader takes its super version before it chooses its read sequence, since otherwise a flush in
-//! between could drop what the sequence should see; and a thread that stopped reading does not keep an old super version
-//! alive, since every installation clears the caches of idle threads.
+//! between could drop what the sequence should see; and every installation clears the caches of threads that are not in
+//! the middle of a read. One that is drops the old super version itself when it is done (but for the moment between its look
+//! at the number and its leaving the slot, after which the next read or installation does it).
 
 use std::sync::Arc;
 
