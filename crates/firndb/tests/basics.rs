@@ -1,5 +1,7 @@
 //! The store end to end: create, write, read, scan, flush, reopen.
 
+#![allow(clippy::disallowed_methods, reason = "a test may copy files")]
+
 use firndb::options::{FlushOptions, ReadOptions};
 use firndb::{Db, Options, WriteBatch, WriteOptions};
 
@@ -182,5 +184,33 @@ fn a_manifest_that_tracks_wals_forgets_those_that_recovery_deletes() {
     for _ in 0..3 {
         let db = open().unwrap();
         assert_eq!(db.get(b"a").unwrap().as_deref(), Some(&b"1"[..]));
+    }
+}
+
+#[test]
+fn recycled_wals_are_closed_by_their_old_writers_before_new_ones_use_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let mut options = create();
+    options.db.recycle_log_file_num = 4;
+    options.cf.write_buffer_size = 64 << 10;
+    options.cf.max_write_buffer_number = 8;
+    for round in 0..3 {
+        let db = Db::open(&path, options.clone()).unwrap();
+        for i in 0..15_000 {
+            db.put(key(i), [round; 120]).unwrap();
+        }
+        // A copy of what a kill leaves: every acknowledged write is in it.
+        let copy = dir.path().join(format!("copy{round}"));
+        std::fs::create_dir(&copy).unwrap();
+        db.wait_for_compact().unwrap();
+        for entry in std::fs::read_dir(&path).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
+        }
+        let killed = Db::open(&copy, Options::default()).unwrap();
+        for i in (0..15_000).rev().take(2000) {
+            assert_eq!(killed.get(key(i)).unwrap().as_deref(), Some(&[round; 120][..]), "round {round}, key {i}");
+        }
     }
 }

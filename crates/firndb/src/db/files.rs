@@ -73,9 +73,15 @@ impl DbInner {
                 return;
             }
             self.collect_tables(&mut state, &mut garbage);
-            self.collect_wals(&mut state, &mut garbage)
+            self.min_log_to_keep(&state)
         };
-        self.drop_closed_wals_below(min_log);
+        {
+            // The old writer of a WAL must have closed it, which cuts the file, before anybody may write to the file again:
+            // a recycled file cut by its former owner would lose records, and its mapping would fault.
+            let _one_at_a_time = self.purging.lock();
+            self.drop_closed_wals_below(min_log);
+            self.collect_wals(&mut self.state.lock(), min_log, &mut garbage);
+        }
         self.remove(&garbage);
     }
 
@@ -100,12 +106,14 @@ impl DbInner {
         }
     }
 
-    /// Takes WALs that are obsolete off the list; those that are to be used again stay on disk.
-    fn collect_wals(&self, state: &mut DbState, garbage: &mut Garbage) -> FileNumber {
-        let mut min_log = state.versions.min_log_number_to_keep();
-        if let Some(prepared) = state.oldest_prepared_wal {
-            min_log = min_log.min(prepared);
-        }
+    /// WALs below this hold nothing that is still needed.
+    fn min_log_to_keep(&self, state: &DbState) -> FileNumber {
+        let min_log = state.versions.min_log_number_to_keep();
+        state.oldest_prepared_wal.map_or(min_log, |prepared| min_log.min(prepared))
+    }
+
+    /// Takes WALs below `min_log`, whose writers are gone, off the list; those that are to be used again stay on disk.
+    fn collect_wals(&self, state: &mut DbState, min_log: FileNumber, garbage: &mut Garbage) {
         let keep = self.options().recycle_log_file_num;
         while state.live_wals.len() > 1
             && let Some(wal) = state.live_wals.front().filter(|wal| wal.number < min_log)
@@ -118,7 +126,6 @@ impl DbInner {
                 garbage.wals.push(number);
             }
         }
-        min_log
     }
 
     fn remove(&self, garbage: &Garbage) {

@@ -92,6 +92,8 @@ pub(crate) struct DbInner {
     /// The column families by name.
     pub(crate) families: FamilyRegistry,
     pub(crate) snapshots: Arc<SnapshotList>,
+    /// Held while WALs are closed and given back for reuse.
+    pub(crate) purging: Mutex<()>,
     /// Where tables arrive that no version has any more.
     pub(crate) obsolete: Arc<ObsoleteFiles>,
     /// The newest sequence number that readers may see.

@@ -437,6 +437,7 @@ impl Opening {
                 tables,
                 families,
                 snapshots: Arc::new(SnapshotList::default()),
+                purging: Mutex::new(()),
                 obsolete: Arc::clone(versions.obsolete()),
                 visible,
                 writers: WriteThread::new(
