@@ -3,7 +3,8 @@
 //! Calls of users flow in through the handles ([`handle`]), writes go through [`write`], reads through [`read`] and
 //! [`cursor`]; [`background`] runs flushes and compactions; [`open`] and [`recovery`] bring it all up, [`files`] cleans up.
 //!
-//! **Locks**, in the order in which they may be taken: leadership of the write queue, the log ([`DbInner::log`]), the
+//! **Locks**, in the order in which they may be taken: leadership of the write queue, the return of WALs
+//! ([`DbInner::purging`]), the log ([`DbInner::log`]), the
 //! database mutex ([`DbInner::state`]), then the small ones (registry of column families, snapshot list, options), which
 //! never enclose another. Under the database mutex nothing slow happens: no I/O, no compression, no user callback. Readers
 //! take none of them.
