@@ -4,12 +4,14 @@
 //! background [`JobPools`], [`RateLimiter`], the info [`Logger`], [`thread`] and the lock types in [`sync`]. Above this
 //! crate nobody names `std::fs`, `std::time` or `std::thread`, so that simulated environments can take their place.
 //!
-//! Two file systems live here: [`posix`] (the real one) and [`memory`] (a map in memory, for tests and caches).
+//! The file systems: [`posix`] (the real one), [`memory`] (a map in memory, for tests and caches) and, over any of them,
+//! [`fault`] (fails on demand).
 //! Nothing in this crate knows keys, tables or databases.
 
 pub mod clock;
 pub mod entropy;
 pub mod env;
+pub mod fault;
 pub mod file;
 pub mod info_log;
 pub mod logger;

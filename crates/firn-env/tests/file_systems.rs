@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use firn_env::fault::FaultFileSystem;
 use firn_env::memory::MemoryFileSystem;
 use firn_env::posix::PosixFileSystem;
 use firn_env::{FileOptions, FileSystem, WritableFile, create_dir_all, read_file, write_file};
@@ -19,9 +20,12 @@ fn worlds() -> Vec<World> {
     let guard = tempfile::tempdir().unwrap();
     let memory: Arc<dyn FileSystem> = Arc::new(MemoryFileSystem::new());
     create_dir_all(&*memory, Path::new("/a/b/c")).unwrap();
+    let wrapped: Arc<dyn FileSystem> = Arc::new(FaultFileSystem::new(Arc::new(MemoryFileSystem::new())));
+    create_dir_all(&*wrapped, Path::new("/w")).unwrap();
     vec![
         World { fs: Arc::new(PosixFileSystem::new()), dir: guard.path().to_path_buf(), _guard: Some(guard) },
         World { fs: memory, dir: PathBuf::from("/a/b/c"), _guard: None },
+        World { fs: wrapped, dir: PathBuf::from("/w"), _guard: None },
     ]
 }
 
