@@ -1,5 +1,7 @@
 //! Recycled WALs: a file belongs to one writer at a time.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
