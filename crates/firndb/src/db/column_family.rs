@@ -11,7 +11,7 @@ use firn_format::comparator::InternalKeyComparator;
 use firn_format::key::SequenceNumber;
 
 use super::super_version::{SuperVersion, SuperVersionCell};
-use crate::memtable::{MemTable, MemTableConfig};
+use crate::memtable::{MemTable, MemTableConfig, PrefixFilterConfig};
 use crate::options::ColumnFamilyOptions;
 use crate::stats::ColumnFamilyStats;
 use crate::version::{FamilyTables, Version};
@@ -254,6 +254,19 @@ fn memtable_config(options: &ColumnFamilyOptions, key_stem: &[u8]) -> MemTableCo
     config.arena_block_bytes = options.arena_block_size;
     config.max_range_deletions = u64::from(options.memtable_max_range_deletions);
     config.key_stem = key_stem.to_vec();
+    config.reserved_page_bytes = options.memtable_huge_page_size;
+    // The ratio is sanitized to [0, 0.25].
+    let filter_bytes = (options.write_buffer_size as f64 * options.memtable_prefix_bloom_size_ratio) as usize;
+    if filter_bytes > 0 {
+        if options.memtable_whole_key_filtering {
+            config.filter_bytes = filter_bytes;
+            config.filter_requested = true;
+        }
+        config.prefix_filter = options
+            .prefix_extractor
+            .as_ref()
+            .map(|extractor| PrefixFilterConfig { extractor: Arc::clone(extractor), bytes: filter_bytes });
+    }
     config
 }
 

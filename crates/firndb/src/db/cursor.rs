@@ -10,6 +10,7 @@ use std::sync::Arc;
 use firn_error::{Error, Result};
 use firn_format::iterator::InternalIterator;
 use firn_format::key::{InternalKey, SequenceNumber, extract_user_key};
+use firn_format::slice_transform::SliceTransform;
 
 use super::DbInner;
 use super::column_family::ColumnFamilyData;
@@ -77,6 +78,13 @@ impl InternalIterator for Source {
     }
 }
 
+fn is_same(a: &Option<Arc<dyn SliceTransform>>, b: &Option<Arc<dyn SliceTransform>>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a.id() == b.id(),
+        (a, b) => a.is_none() && b.is_none(),
+    }
+}
+
 type Merged = MergingIterator<Source>;
 
 /// What scans of one moment share.
@@ -96,17 +104,27 @@ impl DbInner {
     fn merged(&self, options: &ReadOptions, data: &ColumnFamilyData, view: &View) -> Result<Merged> {
         let super_version = &view.super_version;
         let mut sources = Vec::new();
+        let by_prefix = !options.total_order_seek && !options.auto_prefix_mode;
+        let prefixes_now = &super_version.options.prefix_extractor;
+        let prefixes = prefixes_now.as_ref().filter(|_| by_prefix);
         let memory = |memtable: &Arc<MemTable>| {
             let tombstones = (memtable.has_range_deletions() && !options.ignore_range_deletions)
                 .then(|| TombstoneSource::of_memtable(memtable.range_tombstones()))
                 .flatten();
-            (Source::Memory(memtable.iter()), tombstones)
+            let iterator = match prefixes {
+                Some(extractor) => memtable.prefix_iter(&**extractor),
+                None => memtable.iter(),
+            };
+            (Source::Memory(iterator), tombstones)
         };
         sources.push(memory(&super_version.mem));
         sources.extend(super_version.imm.iter().map(memory));
         if options.read_tier != ReadTier::Memtable {
             let tables: Arc<dyn TableSource> = Arc::clone(data.tables()) as _;
-            for run in super_version.version.sorted_runs(&tables, &table_read_options(options))? {
+            let mut read = table_read_options(options);
+            // Tables were opened with the extractor of that time. One that the options got later asks for other prefixes.
+            read.skip_filters = !is_same(&data.tables().options().reader.prefix_extractor, prefixes_now);
+            for run in super_version.version.sorted_runs(&tables, &read)? {
                 let tombstones =
                     if options.ignore_range_deletions { None } else { TombstoneSource::of_run(&run.tombstones) };
                 sources.push((Source::Run(run.iterator), tombstones));

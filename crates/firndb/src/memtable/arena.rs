@@ -58,6 +58,8 @@ impl ChunkPool {
 struct Chunk {
     start: *mut u8,
     layout: Layout,
+    /// Whether it was mapped from reserved huge pages rather than allocated.
+    is_reserved: bool,
 }
 
 impl Chunk {
@@ -78,12 +80,32 @@ impl Chunk {
             // SAFETY: the range is the allocation just made; the advice changes no contents. A refusal does no harm.
             unsafe { libc::madvise(start.cast(), layout.size(), libc::MADV_HUGEPAGE) };
         }
-        Self { start, layout }
+        Self { start, layout, is_reserved: false }
+    }
+
+    /// `bytes` of memory from the huge pages that the administrator reserved; `None` when they are used up, when there are
+    /// none, or when `bytes` is not a multiple of their size.
+    fn reserved(bytes: usize) -> Option<Self> {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        {
+            let layout = Layout::from_size_align(bytes, 64).ok()?;
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB;
+            // SAFETY: a new mapping at an address that the kernel chooses; nothing that exists is touched. The pages are
+            // set aside by this call, so that touching them later cannot fail.
+            let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
+            (start != libc::MAP_FAILED).then_some(Self { start: start.cast(), layout, is_reserved: true })
+        }
+        #[cfg(not(all(target_os = "linux", not(miri))))]
+        {
+            let _ = bytes;
+            None
+        }
     }
 
     /// Whether it is one huge page.
     fn is_poolable(&self) -> bool {
-        self.layout.size() == HUGE_PAGE_BYTES && self.layout.align() == HUGE_PAGE_BYTES
+        !self.is_reserved && self.layout.size() == HUGE_PAGE_BYTES && self.layout.align() == HUGE_PAGE_BYTES
     }
 }
 
@@ -92,6 +114,12 @@ unsafe impl Send for Chunk {}
 
 impl Drop for Chunk {
     fn drop(&mut self) {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        if self.is_reserved {
+            // SAFETY: mapped in `reserved` with this size, unmapped once.
+            unsafe { libc::munmap(self.start.cast(), self.layout.size()) };
+            return;
+        }
         // SAFETY: allocated in `new` with this layout, freed once.
         unsafe { std::alloc::dealloc(self.start, self.layout) };
     }
@@ -131,6 +159,8 @@ pub(crate) struct Arena {
     allocated: AtomicUsize,
     block_bytes: usize,
     huge_pages: bool,
+    /// Reserved huge pages are taken in multiples of so many bytes; 0 takes none.
+    reserved_page_bytes: usize,
     growth: Mutex<Growth>,
 }
 
@@ -140,8 +170,9 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// An arena that grows by `block_bytes` (clipped to [4096, 2 GiB], rounded up to 16).
-    pub(crate) fn new(block_bytes: usize, huge_pages: bool) -> Self {
+    /// An arena that grows by `block_bytes` (clipped to [4096, 2 GiB], rounded up to 16). With `reserved_page_bytes` above 0
+    /// it takes huge pages that the administrator reserved, in multiples of that, while there are any.
+    pub(crate) fn new(block_bytes: usize, huge_pages: bool, reserved_page_bytes: usize) -> Self {
         let block_bytes = block_bytes.clamp(4096, 2 << 30).next_multiple_of(16);
         POOL.arenas.fetch_add(1, Ordering::AcqRel);
         let chunk = Chunk::new(INLINE_BYTES, false);
@@ -152,6 +183,7 @@ impl Arena {
             allocated: AtomicUsize::new(INLINE_BYTES),
             block_bytes,
             huge_pages,
+            reserved_page_bytes,
             growth: Mutex::new(Growth {
                 chunks: vec![chunk],
                 blocks: vec![first],
@@ -215,10 +247,12 @@ impl Arena {
                 true => self.block_bytes.next_multiple_of(HUGE_PAGE_BYTES),
                 false => self.block_bytes,
             };
-            let pooled = if bytes == HUGE_PAGE_BYTES && huge { POOL.take() } else { None };
-            let chunk = pooled.unwrap_or_else(|| Chunk::new(bytes, huge));
+            let chunk = self.take_reserved().unwrap_or_else(|| {
+                let pooled = if bytes == HUGE_PAGE_BYTES && huge { POOL.take() } else { None };
+                pooled.unwrap_or_else(|| Chunk::new(bytes, huge))
+            });
             growth.free_start = chunk.start;
-            growth.free_bytes = bytes;
+            growth.free_bytes = chunk.layout.size();
             growth.chunks.push(chunk);
         }
         let start = growth.free_start;
@@ -226,6 +260,12 @@ impl Arena {
         // SAFETY: at least `block_bytes` were free after `free_start`; the result is at most one past the chunk's end.
         growth.free_start = unsafe { start.add(self.block_bytes) };
         start
+    }
+
+    /// Reserved huge pages for at least one block, where they are asked for and there are any.
+    fn take_reserved(&self) -> Option<Chunk> {
+        let bytes = self.block_bytes.checked_next_multiple_of(self.reserved_page_bytes)?;
+        Chunk::reserved(bytes)
     }
 
     /// Bytes taken from the system for blocks (spec 07a §2.1, "A" without the memtable structure itself).
@@ -278,7 +318,7 @@ mod tests {
 
     #[test]
     fn counts_inline_bytes_then_blocks_then_large_allocations() {
-        let arena = Arena::new(4096, false);
+        let arena = Arena::new(4096, false, 0);
         assert_eq!(arena.allocated_bytes(), 2048);
         arena.allocate(1024, 1);
         assert_eq!(arena.allocated_bytes(), 2048);
@@ -303,8 +343,28 @@ mod tests {
     }
 
     #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn reserved_huge_pages_are_taken_while_there_are_any() {
+        let meminfo =
+            firn_env::read_file(&firn_env::posix::PosixFileSystem, "/proc/meminfo".as_ref(), 1 << 20).unwrap();
+        let meminfo = String::from_utf8(meminfo).unwrap();
+        let free = meminfo.lines().find_map(|line| line.strip_prefix("HugePages_Free:"));
+        let free: usize = free.and_then(|count| count.trim().parse().ok()).unwrap_or(0);
+        let arena = Arena::new(64 << 10, false, HUGE_PAGE_BYTES);
+        let reserved = || arena.growth.lock().chunks.iter().filter(|chunk| chunk.is_reserved).count();
+        for _ in 0..40 {
+            let pointer = arena.allocate(16 << 10, 8);
+            // SAFETY: the bytes were just handed out.
+            unsafe { std::ptr::write_bytes(pointer, 1, 16 << 10) };
+        }
+        // 640 KiB fit one huge page; where none is reserved, ordinary memory does.
+        assert!(reserved() == 1 || (free == 0 && reserved() == 0), "{} reserved, {free} free", reserved());
+        assert!(Chunk::reserved(HUGE_PAGE_BYTES + 4096).is_none(), "not whole pages");
+    }
+
+    #[test]
     fn allocations_are_aligned_and_do_not_overlap() {
-        let arena = Arena::new(4096, true);
+        let arena = Arena::new(4096, true, 0);
         let mut taken: Vec<(usize, usize)> = Vec::new();
         for i in 1..200_usize {
             let (bytes, align) = (i * 7 % 300 + 1, 1 << (i % 7));

@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn entries_read_back() {
-        let arena = Arena::new(4096, false);
+        let arena = Arena::new(4096, false, 0);
         for (key_bytes, value_bytes) in [(0, 0), (1, 127), (119, 128), (120, 300), (5000, 20_000)] {
             let (key, value) = (vec![7; key_bytes], vec![9; value_bytes]);
             let reservation = Entry::reserve(&arena, key_bytes, value_bytes);

@@ -1,4 +1,4 @@
-//! A small Bloom filter over the keys of a memtable, written and read by several threads at once.
+//! A small Bloom filter over the keys of a memtable or over their prefixes, written and read by several threads at once.
 //!
 //! Each key sets four bits of one 64-bit word, so that an insert or a lookup costs one cache line, and the filter of a
 //! 64 MiB memtable (512 KiB) stays in the second-level cache. Most point lookups of a database ask the memtable for keys
@@ -41,9 +41,9 @@ fn mask(hash: u64) -> u64 {
 }
 
 impl MemTableFilter {
-    /// A filter of about `bytes` bytes (a power of two, at least 64).
+    /// A filter of `bytes` bytes, rounded down to a power of two, at least 64.
     pub(crate) fn new(bytes: usize) -> Self {
-        let words = (bytes / 8).max(8).next_power_of_two();
+        let words = 1usize << (bytes / 8).max(8).ilog2();
         let words: Box<[AtomicU64]> = (0..words).map(|_| AtomicU64::new(0)).collect();
         Self { shift: 64 - words.len().trailing_zeros(), words }
     }
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn finds_all_that_was_added_and_little_else() {
         let count = if cfg!(miri) { 200_u64 } else { 20_000 };
-        let filter = MemTableFilter::new(count as usize * 10 / 8);
+        let filter = MemTableFilter::new((count as usize * 10 / 8).next_power_of_two());
         let hash = |number: u64| filter_hash(&number.to_be_bytes());
         (0..count).for_each(|number| filter.add(hash(number)));
         assert!((0..count).all(|number| filter.may_contain(hash(number))));

@@ -13,6 +13,8 @@ use super::index::{Ahead, Place};
 pub struct MemTableIterator {
     memtable: Arc<MemTable>,
     place: Option<Place>,
+    /// Whether seeks ask the filter of prefixes.
+    filtered: bool,
 }
 
 // SAFETY: a place is pointers into the arena of the memtable, which is `Send + Sync` and kept alive beside it.
@@ -21,8 +23,8 @@ unsafe impl Send for MemTableIterator {}
 unsafe impl Sync for MemTableIterator {}
 
 impl MemTableIterator {
-    pub(super) fn new(memtable: Arc<MemTable>) -> Self {
-        Self { memtable, place: None }
+    pub(super) fn new(memtable: Arc<MemTable>, filtered: bool) -> Self {
+        Self { memtable, place: None, filtered }
     }
 
     /// The memtable.
@@ -57,10 +59,18 @@ impl InternalIterator for MemTableIterator {
 
     #[inline]
     fn seek(&mut self, target: &[u8]) {
+        if self.filtered && !self.memtable.may_contain_prefix(target) {
+            self.place = None;
+            return;
+        }
         self.place = self.memtable.index.seek(target, Ahead::Leaf);
     }
 
     fn seek_for_prev(&mut self, target: &[u8]) {
+        if self.filtered && !self.memtable.may_contain_prefix(target) {
+            self.place = None;
+            return;
+        }
         self.place = self.memtable.index.seek_for_prev(target);
     }
 

@@ -25,9 +25,11 @@ use firn_error::{Error, Result};
 use firn_format::comparator::InternalKeyComparator;
 use firn_format::key::{FOOTER_SIZE, ParsedInternalKey, SequenceNumber, ValueType, extract_user_key};
 use firn_format::range_tombstone::{FragmentedRangeTombstones, RangeTombstone};
+use firn_format::slice_transform::{SliceTransform, prefix_of};
 use firn_table::{GetControl, GetSink, ValueRef};
 
 use crate::key_word::KeyWords;
+use crate::stats::{PerfMetric, perf_add};
 use arena::Arena;
 use entry::Entry;
 use filter::{MemTableFilter, filter_hash};
@@ -44,13 +46,31 @@ pub struct MemTableConfig {
     pub arena_block_bytes: usize,
     /// `memtable_max_range_deletions`: so many range deletions make it full; 0 means any number. Default 0.
     pub max_range_deletions: u64,
-    /// Bytes of the whole-key filter; 0 for none. Default 1/128 of `write_buffer_bytes`.
+    /// Bytes of the whole-key filter, rounded down to a power of two, at least 64; 0 for none. Default about 1/128 of
+    /// `write_buffer_bytes`.
     pub filter_bytes: usize,
-    /// Whether to ask for huge pages. Default true.
+    /// Whether `filter_bytes` were asked for, so that they count as memory of the memtable (spec 07a §2.1) and the filter's
+    /// answers are counted in the perf context. Default false: the filter is this implementation's own affair.
+    pub filter_requested: bool,
+    /// `memtable_prefix_bloom_size_ratio` with a prefix extractor: the filter of prefixes. Default none.
+    pub prefix_filter: Option<PrefixFilterConfig>,
+    /// Whether to ask for transparent huge pages. Default true.
     pub huge_pages: bool,
+    /// `memtable_huge_page_size`: take memory from huge pages reserved by the administrator while there are any, in
+    /// multiples of this many bytes; 0, the default, does not.
+    pub reserved_page_bytes: usize,
     /// A start that (nearly) all keys are expected to share, such as [`MemTable::common_stem`] of an earlier memtable.
     /// Makes searches faster where it is right and a little slower where it is wrong. Default empty.
     pub key_stem: Vec<u8>,
+}
+
+/// A filter of the prefixes of the keys.
+#[derive(Clone, Debug)]
+pub struct PrefixFilterConfig {
+    /// What prefixes are.
+    pub extractor: Arc<dyn SliceTransform>,
+    /// Bytes of the filter; rounded down to a power of two, at least 64.
+    pub bytes: usize,
 }
 
 impl MemTableConfig {
@@ -61,8 +81,11 @@ impl MemTableConfig {
             write_buffer_bytes,
             arena_block_bytes: 0,
             max_range_deletions: 0,
-            filter_bytes: write_buffer_bytes / 128,
+            filter_bytes: (write_buffer_bytes / 128).next_power_of_two(),
+            filter_requested: false,
+            prefix_filter: None,
             huge_pages: true,
+            reserved_page_bytes: 0,
             key_stem: Vec::new(),
         }
     }
@@ -89,6 +112,9 @@ pub struct MemTable {
     index: Index,
     arena: Arena,
     filter: Option<MemTableFilter>,
+    prefix_filter: Option<PrefixFilter>,
+    /// Bytes of filters that count towards `write_buffer_bytes`.
+    charged_filter_bytes: usize,
     range_deletions: RangeDeletions,
     id: u64,
     earliest_sequence: SequenceNumber,
@@ -98,6 +124,33 @@ pub struct MemTable {
     flush_marked: AtomicBool,
     flush_scheduled: AtomicBool,
     counters: Counters,
+}
+
+/// Which prefixes the keys have.
+struct PrefixFilter {
+    extractor: Arc<dyn SliceTransform>,
+    filter: MemTableFilter,
+}
+
+impl PrefixFilter {
+    #[inline]
+    fn add(&self, user_key: &[u8]) {
+        if let Some(prefix) = prefix_of(&*self.extractor, user_key) {
+            self.filter.add(filter_hash(prefix));
+        }
+    }
+
+    /// Whether keys with the prefix of `user_key` may have been added.
+    fn may_contain(&self, user_key: &[u8]) -> bool {
+        let Some(prefix) = prefix_of(&*self.extractor, user_key) else { return true };
+        let may_contain = self.filter.may_contain(filter_hash(prefix));
+        count_filter_answer(may_contain);
+        may_contain
+    }
+}
+
+fn count_filter_answer(may_contain: bool) {
+    perf_add(if may_contain { PerfMetric::BloomMemtableHitCount } else { PerfMetric::BloomMemtableMissCount }, 1);
 }
 
 /// What every insert changes; on cache lines of its own, so that inserts do not take from readers the lines that they need.
@@ -119,12 +172,21 @@ impl MemTable {
         earliest_sequence: SequenceNumber,
         id: u64,
     ) -> Self {
-        let arena = Arena::new(config.effective_arena_block_bytes(), config.huge_pages);
+        let arena = Arena::new(config.effective_arena_block_bytes(), config.huge_pages, config.reserved_page_bytes);
         let words = KeyWords::new(order.kind(), &config.key_stem);
         let equal_bytes_only = !order.user_comparator().can_keys_with_different_byte_contents_be_equal();
+        let filter = (config.filter_bytes > 0 && equal_bytes_only).then(|| MemTableFilter::new(config.filter_bytes));
+        let prefix_filter = config.prefix_filter.as_ref().map(|config| PrefixFilter {
+            extractor: Arc::clone(&config.extractor),
+            filter: MemTableFilter::new(config.bytes),
+        });
+        let requested = filter.as_ref().filter(|_| config.filter_requested);
+        let charged = requested.into_iter().chain(prefix_filter.as_ref().map(|prefixes| &prefixes.filter));
         Self {
             index: Index::new(&arena, order.clone(), words),
-            filter: (config.filter_bytes > 0 && equal_bytes_only).then(|| MemTableFilter::new(config.filter_bytes)),
+            charged_filter_bytes: charged.map(MemTableFilter::memory_bytes).sum(),
+            filter,
+            prefix_filter,
             arena,
             range_deletions: RangeDeletions::new(order.clone()),
             order,
@@ -174,6 +236,9 @@ impl MemTable {
         if let (Some(filter), Some(hash)) = (&self.filter, hash) {
             filter.add(hash);
         }
+        if let Some(prefixes) = &self.prefix_filter {
+            prefixes.add(user_key);
+        }
         self.counters.entries.fetch_add(1, Ordering::Relaxed);
         let bytes = (user_key.len() + FOOTER_SIZE + value.len()) as u64;
         self.counters.data_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -219,10 +284,14 @@ impl MemTable {
     #[inline]
     fn get_from<S: GetSink + ?Sized>(&self, lookup: &[u8], owner: Option<&Arc<Self>>, sink: &mut S) {
         let user_key = extract_user_key(lookup);
-        if let Some(filter) = &self.filter
-            && !filter.may_contain(filter_hash(user_key))
-        {
-            return;
+        if let Some(filter) = &self.filter {
+            let may_contain = filter.may_contain(filter_hash(user_key));
+            if self.config.filter_requested {
+                count_filter_answer(may_contain);
+            }
+            if !may_contain {
+                return;
+            }
         }
         self.get_unfiltered(lookup, user_key, owner, sink);
     }
@@ -284,7 +353,21 @@ impl MemTable {
     /// A cursor over the point entries. It keeps the memtable alive, and sees at least all entries that were there when it
     /// last sought.
     pub fn iter(self: &Arc<Self>) -> MemTableIterator {
-        MemTableIterator::new(Arc::clone(self))
+        MemTableIterator::new(Arc::clone(self), false)
+    }
+
+    /// As [`iter`](Self::iter), for a caller that after seeking a key looks only at keys with the prefix that `extractor`
+    /// finds in it: where no key has that prefix, the cursor becomes invalid.
+    pub fn prefix_iter(self: &Arc<Self>, extractor: &dyn SliceTransform) -> MemTableIterator {
+        // Prefixes of another kind than those in the filter say nothing.
+        let filtered = self.prefix_filter.as_ref().is_some_and(|own| own.extractor.id() == extractor.id());
+        MemTableIterator::new(Arc::clone(self), filtered)
+    }
+
+    /// Whether keys with the prefix of the user key of `target`, an internal key, may have been added.
+    #[cold]
+    fn may_contain_prefix(&self, target: &[u8]) -> bool {
+        self.prefix_filter.as_ref().is_none_or(|prefixes| prefixes.may_contain(extract_user_key(target)))
     }
 
     /// Whether there are range deletions.
@@ -318,7 +401,9 @@ impl MemTable {
             return true;
         }
         let block = self.arena.block_bytes();
-        let allocated = self.arena.allocated_bytes() + self.range_deletion_bytes.load(Ordering::Relaxed);
+        let allocated = self.arena.allocated_bytes()
+            + self.range_deletion_bytes.load(Ordering::Relaxed)
+            + self.charged_filter_bytes;
         let limit = self.config.write_buffer_bytes + block * 3 / 5;
         if allocated + block < limit {
             return false;
@@ -387,6 +472,7 @@ impl MemTable {
         self.arena.allocated_bytes()
             + self.range_deletion_bytes.load(Ordering::Relaxed)
             + self.filter.as_ref().map_or(0, MemTableFilter::memory_bytes)
+            + self.prefix_filter.as_ref().map_or(0, |prefixes| prefixes.filter.memory_bytes())
             + size_of::<Self>()
     }
 

@@ -289,3 +289,61 @@ fn large_values_are_pinned_where_they_lie() {
     drop(table);
     assert_eq!((&*small, &*large), (&[1; 10][..], &[2; 5000][..]));
 }
+
+fn filtered(config: impl FnOnce(&mut MemTableConfig)) -> Arc<MemTable> {
+    let mut filtered = MemTableConfig::new(1 << 20);
+    config(&mut filtered);
+    Arc::new(MemTable::new(InternalKeyComparator::default(), &filtered, SequenceNumber::ZERO, 1))
+}
+
+fn prefixes_of_3(bytes: usize) -> PrefixFilterConfig {
+    PrefixFilterConfig { extractor: Arc::new(firn_format::slice_transform::FixedPrefix::new(3)), bytes }
+}
+
+#[test]
+fn a_prefix_cursor_does_not_look_for_prefixes_that_no_key_has() {
+    let table = filtered(|config| config.prefix_filter = Some(prefixes_of_3(1 << 10)));
+    for (sequence, key) in [(1, "aaa1"), (2, "ccc1"), (3, "ccc2"), (4, "d")] {
+        table.add(SequenceNumber(sequence), ValueType::Value, key.as_bytes(), b"").unwrap();
+    }
+    let target = |key: &str| InternalKey::for_seek(key.as_bytes(), SequenceNumber::MAX).encoded().to_vec();
+    let at = |cursor: &MemTableIterator| {
+        cursor.valid().then(|| String::from_utf8(extract_user_key(cursor.key()).to_vec()).unwrap())
+    };
+    let mut total = table.iter();
+    total.seek(&target("bbb"));
+    assert_eq!(at(&total).as_deref(), Some("ccc1"));
+    let mut cursor = table.prefix_iter(&firn_format::slice_transform::FixedPrefix::new(3));
+    let found = |cursor: &mut MemTableIterator, key: &str| {
+        cursor.seek(&target(key));
+        at(cursor)
+    };
+    assert_eq!(found(&mut cursor, "bbb"), None);
+    assert_eq!(found(&mut cursor, "ccc").as_deref(), Some("ccc1"));
+    assert_eq!(found(&mut cursor, "ccc2").as_deref(), Some("ccc2"));
+    assert_eq!(found(&mut cursor, "b").as_deref(), Some("ccc1"), "outside the domain");
+    cursor.seek_for_prev(&target("bbb"));
+    assert_eq!(at(&cursor), None);
+    cursor.seek_for_prev(&target("ccc9"));
+    assert_eq!(at(&cursor).as_deref(), Some("ccc2"));
+    cursor.seek_to_first();
+    assert_eq!(at(&cursor).as_deref(), Some("aaa1"));
+    let mut other_prefixes = table.prefix_iter(&firn_format::slice_transform::FixedPrefix::new(2));
+    assert_eq!(found(&mut other_prefixes, "bbb").as_deref(), Some("ccc1"), "the filter knows other prefixes");
+}
+
+#[test]
+fn requested_filters_count_as_memory_of_the_memtable() {
+    let entries = |table: Arc<MemTable>| {
+        (1..).find(|&i| {
+            table.add(SequenceNumber(i), ValueType::Value, &i.to_be_bytes(), &[7; 100]).unwrap();
+            table.should_flush()
+        })
+    };
+    let plain = entries(filtered(|_| {})).unwrap();
+    let requested =
+        entries(filtered(|config| (config.filter_bytes, config.filter_requested) = (1 << 18, true))).unwrap();
+    let prefixes = entries(filtered(|config| config.prefix_filter = Some(prefixes_of_3(1 << 18)))).unwrap();
+    assert_eq!(requested, prefixes);
+    assert!(requested * 5 < plain * 4 && requested * 10 > plain * 6, "a quarter less than {plain}: {requested}");
+}

@@ -132,23 +132,26 @@ option_set! {
         memtable_batch_lookup_optimization: bool = false => new inert;
         /// Memtable implementation.
         memtable_factory: MemTableFactory = MemTableFactory::default(), with MemTableFactoryCodec => inert;
-        /// Huge page size for the memtable arena (0 = off).
-        memtable_huge_page_size: usize = 0 => mutable inert;
+        /// Bytes of a huge page: memtables take pages that the administrator reserved while there are any (0 = only
+        /// transparent ones).
+        memtable_huge_page_size: usize = 0 => mutable;
         /// Prefixes by which inserts into the memtable remember their last position.
         memtable_insert_with_hint_prefix_extractor: Option<Arc<dyn SliceTransform>> = None, with SliceTransformCodec => inert;
         /// Flush after this many range deletions in the memtable (0 = off).
         memtable_max_range_deletions: u32 = 0 => mutable new;
         /// Hidden memtable entries skipped by one iterator operation that request a flush.
         memtable_op_scan_flush_trigger: u32 = 0 => mutable new inert;
-        /// Memtable Bloom filter size as a fraction of write_buffer_size.
-        memtable_prefix_bloom_size_ratio: f64 = 0.0 => mutable inert;
+        /// Size of the memtable's filter of prefixes (with a prefix extractor) and of that of whole keys (with
+        /// `memtable_whole_key_filtering`) as a fraction of `write_buffer_size`, at most 0.25; counts as memory of the
+        /// memtable.
+        memtable_prefix_bloom_size_ratio: f64 = 0.0 => mutable;
         /// Per-entry memtable checksum bytes: 0,1,2,4,8.
         memtable_protection_bytes_per_key: u32 = 0 => mutable inert;
         /// Verify per-entry checksums in memtable seeks. Alias key `memtable_veirfy_per_key_checksum_on_seek`
         /// (misspelt) is accepted.
         memtable_verify_per_key_checksum_on_seek: bool = false => mutable new inert;
-        /// Also put whole keys into the memtable Bloom filter.
-        memtable_whole_key_filtering: bool = false => mutable inert;
+        /// Give the memtable's filter of whole keys the size that `memtable_prefix_bloom_size_ratio` says.
+        memtable_whole_key_filtering: bool = false => mutable;
         /// Semantics of merge writes; none means that they are refused.
         merge_operator: Option<Arc<dyn MergeOperator>> = None, with MergeOperatorCodec => loose;
         /// Smallest value stored in a blob file.
