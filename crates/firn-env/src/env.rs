@@ -93,6 +93,11 @@ impl Env {
         crate::entropy::uuid(&*self.entropy)
     }
 
+    /// How many files this process may have open; `None` where that is not known.
+    pub fn open_file_limit(&self) -> Option<u64> {
+        crate::posix::open_file_limit()
+    }
+
     /// The machine's name, for table properties and the info log; `localhost` when unknown.
     pub fn host_name(&self) -> String {
         crate::posix::host_name()

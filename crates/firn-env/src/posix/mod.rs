@@ -44,6 +44,11 @@ pub fn fill_random(bytes: &mut [u8]) -> bool {
     sys::fill_random(bytes)
 }
 
+/// How many files this process may have open (its soft limit); `None` where that is not known.
+pub fn open_file_limit() -> Option<u64> {
+    sys::open_file_limit()
+}
+
 /// The machine's name, or `localhost`.
 pub fn host_name() -> String {
     sys::host_name().filter(|name| !name.is_empty()).unwrap_or_else(|| "localhost".to_owned())

@@ -112,6 +112,14 @@ pub(super) fn fill_random(bytes: &mut [u8]) -> bool {
     usize::try_from(got) == Ok(bytes.len())
 }
 
+/// How many files the process may have open.
+pub(super) fn open_file_limit() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is writable and lives across the call.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }).ok()?;
+    Some(limit.rlim_cur)
+}
+
 /// The machine's name.
 pub(super) fn host_name() -> Option<String> {
     let mut name = [0u8; 256];

@@ -2,7 +2,7 @@ use super::*;
 use crate::compaction::picker::{CompactionInput, CompactionReason, CompactionWork};
 use crate::options::ColumnFamilyOptions;
 use crate::version::{
-    ConsistencyChecks, FamilySpec, FamilyTables, FamilyTablesOptions, NoFileStats, Version, VersionBuilder,
+    ConsistencyChecks, FamilySpec, FamilyTables, FamilyTablesOptions, NoFileStats, OpenTables, Version, VersionBuilder,
 };
 use firn_env::{Env, FileOptions};
 use firn_format::compression::CompressionType;
@@ -48,7 +48,7 @@ impl World {
             db_path: PathBuf::from("/db"),
             spec: spec.clone(),
             reader: TableReaderOptions::default(),
-            capacity: None,
+            open: Arc::new(OpenTables::new(-1, 4)),
             verify_sst_unique_id_in_manifest: true,
         }));
         Self { env, next_number: AtomicU64::new(10), spec, tables }

@@ -129,6 +129,7 @@ impl DbInner {
             let Some(changed) = change_db_options(&self.options(), changes)? else { return Ok(()) };
             state.controller.set_max_rate(changed.delayed_write_rate);
             state.versions.set_manifest_limits(changed.max_manifest_file_size, changed.max_manifest_space_amp_pct);
+            self.tables.set_max_open_files(changed.max_open_files);
             *self.options.write() = Arc::new(changed);
             self.refresh_log(log, state);
             Ok(())

@@ -56,7 +56,7 @@ pub(crate) fn open(
     mut descriptors: Vec<ColumnFamilyDescriptor>,
     mode: Mode,
 ) -> Result<Db> {
-    let options = sanitize_db_options(&options, path, None, None);
+    let options = sanitize_db_options(&options, path, options.env.open_file_limit(), None);
     validate_db_options(&options)?;
     for descriptor in &mut descriptors {
         descriptor.options = sanitize_column_family_options(&options, &descriptor.options, mode == Mode::ReadOnly);
@@ -184,7 +184,7 @@ impl Opening {
 
     fn open_existing(self, lock: Option<Box<dyn FileLock>>) -> Result<Db> {
         let fs = Arc::clone(self.fs());
-        let tables = Arc::new(Tables::default());
+        let tables = Arc::new(Tables::new(&self.options));
         let entropy = self.env.entropy();
         let session_id = encode_session_id(entropy.next_u64(), entropy.next_u64());
         let set_options = VersionSetOptions {

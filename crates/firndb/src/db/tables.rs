@@ -14,17 +14,29 @@ use firn_table::{BlockCache, TableReaderOptions};
 
 use crate::options::{BlockBasedTableOptions, ColumnFamilyOptions, DbOptions, TableFactory};
 use crate::version::{
-    FamilySpec, FamilyTables, FamilyTablesOptions, FileMetaData, FileStats, FileStatsLoader, OpenPolicy, TableSource,
-    VersionSet,
+    FamilySpec, FamilyTables, FamilyTablesOptions, FileMetaData, FileStats, FileStatsLoader, OpenPolicy, OpenTables,
+    TableSource, VersionSet,
 };
 
 /// Which tables belong to which family. Thread-safe.
-#[derive(Default)]
 pub(crate) struct Tables {
+    /// Which of them are open.
+    open: Arc<OpenTables>,
     families: RwLock<BTreeMap<u32, Arc<FamilyTables>>>,
 }
 
 impl Tables {
+    /// No families; `options` limit the open tables of all families together.
+    pub(crate) fn new(options: &DbOptions) -> Self {
+        let shard_bits = u32::try_from(options.table_cache_numshardbits).unwrap_or(0);
+        Self { open: Arc::new(OpenTables::new(options.max_open_files, shard_bits)), families: RwLock::default() }
+    }
+
+    /// Changes how many tables may be open.
+    pub(crate) fn set_max_open_files(&self, max_open_files: i32) {
+        self.open.set_max_open_files(max_open_files);
+    }
+
     /// Tells how the tables of family `id` are opened from now on.
     #[expect(clippy::too_many_arguments, reason = "all of it describes one family")]
     pub(crate) fn set_family(
@@ -49,7 +61,7 @@ impl Tables {
             db_path: db_path.to_path_buf(),
             reader: TableReaderOptions { statistics: db.statistics.clone(), ..reader_options(&spec, cf, session_id) },
             spec,
-            capacity: usize::try_from(db.max_open_files).ok().map(|limit| limit.saturating_sub(10).max(1)),
+            open: Arc::clone(&self.open),
             verify_sst_unique_id_in_manifest: db.verify_sst_unique_id_in_manifest,
         }));
         self.families.write().insert(id, Arc::clone(&family));
@@ -67,10 +79,11 @@ impl Tables {
     /// # Errors
     /// What opening a table reports; damage only with `paranoid_checks`.
     pub(crate) fn preload(&self, versions: &VersionSet, options: &DbOptions) -> Result<()> {
-        let limit = usize::try_from(options.max_open_files).map_or(usize::MAX, |limit| (limit / 4).min(16));
+        let mut left = usize::try_from(options.max_open_files).map_or(usize::MAX, |limit| (limit / 4).min(16));
         for family in versions.families() {
             let tables = self.family(family.id())?;
-            for (_, file) in family.current().all_files().take(limit) {
+            for (_, file) in family.current().all_files().take(left) {
+                left -= 1;
                 match tables.open(file, OpenPolicy::MayOpen) {
                     Err(error) if options.paranoid_checks || error.kind() == ErrorKind::NotSupported => {
                         return Err(error);

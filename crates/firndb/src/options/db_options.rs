@@ -180,7 +180,7 @@ option_set! {
         /// Wait for earlier range syncs before issuing more.
         strict_bytes_per_sync: bool = false => mutable;
         /// log2 of table cache shards.
-        table_cache_numshardbits: i32 = 6 => inert;
+        table_cache_numshardbits: i32 = 6;
         /// Each WAL carries data about its predecessor; recovery verifies that no WAL is missing.
         track_and_verify_wals: bool = false => new;
         /// Record synced WAL sizes in the MANIFEST and check them on recovery.

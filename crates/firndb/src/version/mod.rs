@@ -48,6 +48,6 @@ pub use set::{
     FamilyVersions, FileNumbers, HoldsVersions, Installed, ManifestChange, Recovered, VersionSet, VersionSetOptions,
     column_families_in_manifest, create_database, list_column_families,
 };
-pub use tables::{FamilyTables, FamilyTablesOptions, OpenPolicy, OpenTable, TableRef, TableSource};
+pub use tables::{FamilyTables, FamilyTablesOptions, OpenPolicy, OpenTable, OpenTables, TableRef, TableSource};
 pub use version::{StatTotals, Version};
 pub use wal_set::WalSet;

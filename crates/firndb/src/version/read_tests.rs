@@ -33,14 +33,14 @@ fn golden(name: &str) -> Option<VersionSet> {
     Some(VersionSet::recover(options, vec![spec], OpenMode::ReadOnly).unwrap().0)
 }
 
-fn tables_of(set: &VersionSet, capacity: Option<usize>) -> Arc<FamilyTables> {
+fn tables_of(set: &VersionSet, max_open_files: i32) -> Arc<FamilyTables> {
     Arc::new(FamilyTables::new(FamilyTablesOptions {
         fs: set.options().fs.clone(),
         file_options: FileOptions::default(),
         db_path: set.options().db_path.clone(),
         spec: set.family(0).unwrap().spec().clone(),
         reader: TableReaderOptions::default(),
-        capacity,
+        open: Arc::new(OpenTables::new(max_open_files, 4)),
         verify_sst_unique_id_in_manifest: true,
     }))
 }
@@ -67,10 +67,10 @@ fn entries(run: &mut SortedRun) -> Vec<(Vec<u8>, Vec<u8>)> {
     forward
 }
 
-fn check_database(name: &str, capacity: Option<usize>) {
+fn check_database(name: &str, max_open_files: i32) {
     let Some(set) = golden(name) else { return };
     let version = Arc::clone(set.family(0).unwrap().current());
-    let tables = tables_of(&set, capacity);
+    let tables = tables_of(&set, max_open_files);
     let source: Arc<dyn TableSource> = tables.clone();
     let options = TableReadOptions::default();
     let mut runs = version.sorted_runs(&source, &options).unwrap();
@@ -161,27 +161,27 @@ fn check_batches<'a>(
 #[test]
 fn lookups_agree_with_iterators_over_all_levels() {
     for name in ["r7.8-multi-level", "r11.9-multi-level", "r11.9-dynamic-levels", "leveldb-1.23-default"] {
-        check_database(name, None);
+        check_database(name, -1);
     }
 }
 
 #[test]
 fn range_tombstones_are_seen_by_lookups_and_runs() {
     for name in ["r7.8-delete-range", "r11.9-delete-range"] {
-        check_database(name, None);
+        check_database(name, -1);
     }
 }
 
 #[test]
 fn a_bounded_number_of_open_tables_gives_the_same_answers() {
-    check_database("r11.9-multi-level", Some(3));
+    check_database("r11.9-multi-level", 13);
 }
 
 #[test]
 fn memory_only_lookups_do_not_open_tables() {
     let Some(set) = golden("r11.9-default") else { return };
     let version = set.family(0).unwrap().current();
-    let tables = tables_of(&set, None);
+    let tables = tables_of(&set, -1);
     let file = version.all_files().next().unwrap().1;
     let lookup = InternalKey::for_seek(file.smallest.user_key(), SequenceNumber::MAX);
     let options = TableReadOptions { cache_only: true, ..TableReadOptions::default() };

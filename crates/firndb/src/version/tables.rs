@@ -2,12 +2,13 @@
 //!
 //! A version asks its source for the reader of a file. With unlimited open files the first opening pins the reader in the
 //! [`FileHandle`](super::FileHandle), and every later lookup finds it there without a lock, a reference count or a hash
-//! table; otherwise a bounded cache keeps the ones used last.
+//! table; otherwise a bounded cache, [`OpenTables`], which all column families share, keeps the ones used last.
 
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use firn_env::sync::atomic::{AtomicBool, Ordering};
 use firn_env::{FileOptions, FileSystem};
 use firn_error::{Error, Result};
 use firn_format::key::FileNumber;
@@ -18,9 +19,7 @@ use firn_table::{TableCache, TableReader, TableReaderOptions};
 use super::manifest::{blame, table_path};
 use super::set::spec_directory;
 use super::{FamilySpec, FileMetaData, FileStats, FileStatsLoader};
-
-/// log2 of the parts of the cache of open tables, so that threads which open different tables do not meet.
-const TABLE_CACHE_SHARD_BITS: u32 = 4;
+use crate::stats::{Ticker, record_tick};
 
 /// A table that is open, with its range tombstones ready to be searched.
 #[derive(Debug)]
@@ -104,6 +103,47 @@ pub trait TableSource: Send + Sync {
     }
 }
 
+/// How many tables a database keeps open, and which, if not all. Thread-safe; the column families of a database share one.
+#[derive(Debug)]
+pub struct OpenTables {
+    shard_bits: u32,
+    is_limited: AtomicBool,
+    /// The tables used last, from the first limit on.
+    recent: OnceLock<TableCache<OpenTable>>,
+}
+
+impl OpenTables {
+    /// Keeps the tables that `max_open_files` leaves room for; negative means all. 2^`shard_bits` threads that open
+    /// different tables do not meet.
+    pub fn new(max_open_files: i32, shard_bits: u32) -> Self {
+        let open = Self { shard_bits, is_limited: AtomicBool::new(false), recent: OnceLock::new() };
+        open.set_max_open_files(max_open_files);
+        open
+    }
+
+    /// Changes the limit. Tables that were opened while there was none stay open for as long as a version has their files.
+    pub fn set_max_open_files(&self, max_open_files: i32) {
+        let capacity = TableCache::<OpenTable>::capacity_for(max_open_files);
+        if max_open_files >= 0 {
+            self.recent.get_or_init(|| TableCache::new(capacity, self.shard_bits));
+        }
+        if let Some(recent) = self.recent.get() {
+            recent.set_capacity_files(capacity);
+        }
+        self.is_limited.store(max_open_files >= 0, Ordering::Release);
+    }
+
+    /// The tables used last, if not all stay open.
+    fn limited(&self) -> Option<&TableCache<OpenTable>> {
+        if self.is_limited.load(Ordering::Acquire) { self.recent.get() } else { None }
+    }
+
+    /// How many tables a limit keeps open now.
+    pub fn limited_count(&self) -> usize {
+        self.recent.get().map_or(0, TableCache::len)
+    }
+}
+
 /// How the tables of a column family are opened.
 #[derive(Clone)]
 pub struct FamilyTablesOptions {
@@ -117,8 +157,8 @@ pub struct FamilyTablesOptions {
     pub spec: FamilySpec,
     /// How tables are read; the greatest sequence number is set per file.
     pub reader: TableReaderOptions,
-    /// Open tables to keep; `None` = all.
-    pub capacity: Option<usize>,
+    /// Which tables stay open.
+    pub open: Arc<OpenTables>,
     /// Compare the unique id of a table with the MANIFEST's. Default: true.
     pub verify_sst_unique_id_in_manifest: bool,
 }
@@ -126,15 +166,12 @@ pub struct FamilyTablesOptions {
 /// The open tables of one column family.
 pub struct FamilyTables {
     options: FamilyTablesOptions,
-    /// With a capacity: the tables used last.
-    recent: Option<TableCache<OpenTable>>,
 }
 
 impl FamilyTables {
     /// No table is open at first.
     pub fn new(options: FamilyTablesOptions) -> Self {
-        let recent = options.capacity.map(|files| TableCache::new(files, TABLE_CACHE_SHARD_BITS));
-        Self { options, recent }
+        Self { options }
     }
 
     /// How tables are opened.
@@ -144,7 +181,7 @@ impl FamilyTables {
 
     /// Forgets the table of a file that is about to be deleted.
     pub fn evict(&self, number: FileNumber) {
-        if let Some(recent) = &self.recent {
+        if let Some(recent) = self.options.open.recent.get() {
             recent.evict(number);
         }
     }
@@ -153,6 +190,7 @@ impl FamilyTables {
         let options = &self.options;
         let directory = spec_directory(&options.spec, file.path_id, &options.db_path);
         let path = table_path(&*options.fs, directory, file.number)?;
+        record_tick(options.reader.statistics.as_ref(), Ticker::NoFileOpens, 1);
         let source = options.fs.new_random_access_file(&path, &options.file_options)?;
         let largest_sequence = (!file.has_unknown_sequences()).then_some(file.largest_sequence.0);
         let reader = TableReaderOptions { largest_sequence, file_number: file.number.get(), ..options.reader.clone() };
@@ -190,12 +228,20 @@ impl TableSource for FamilyTables {
         if let Some(table) = file.handle().pinned_table() {
             return Ok(Arc::clone(table));
         }
-        match (&self.recent, policy) {
+        match (self.options.open.limited(), policy) {
             (Some(recent), OpenPolicy::MemoryOnly) => recent.get(file.number).ok_or_else(not_open),
             (Some(recent), OpenPolicy::MayOpen) => recent.get_or_open(file.number, || self.open_file(file)),
-            (None, OpenPolicy::MemoryOnly) => Err(not_open()),
-            // Two threads may open the same table at once; the loser's reader goes away again.
-            (None, OpenPolicy::MayOpen) => Ok(Arc::clone(file.handle().pin_table(Arc::new(self.open_file(file)?)))),
+            (None, policy) => {
+                // Perhaps it was opened while there was a limit.
+                let recent = self.options.open.recent.get().and_then(|recent| recent.get(file.number));
+                let table = match (recent, policy) {
+                    (Some(table), _) => table,
+                    (None, OpenPolicy::MemoryOnly) => return Err(not_open()),
+                    // Two threads may open the same table at once; the loser's reader goes away again.
+                    (None, OpenPolicy::MayOpen) => Arc::new(self.open_file(file)?),
+                };
+                Ok(Arc::clone(file.handle().pin_table(table)))
+            }
         }
     }
 }
