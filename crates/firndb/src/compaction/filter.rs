@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use firn_error::{Error, Result};
+
 /// What kind of entry a filter is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FilterValueType {
@@ -88,4 +90,15 @@ pub trait CompactionFilterFactory: Send + Sync {
 
     /// A filter, or `None` to leave this compaction alone.
     fn create(&self, context: &FilterContext) -> Option<Arc<dyn CompactionFilter>>;
+}
+
+/// Refuses a filter that would have to respect snapshots.
+///
+/// # Errors
+/// `NotSupported` for such a filter.
+pub(crate) fn check_ignores_snapshots(filter: Option<&Arc<dyn CompactionFilter>>) -> Result<()> {
+    if filter.is_some_and(|filter| !filter.ignore_snapshots()) {
+        return Err(Error::not_supported("CompactionFilter::IgnoreSnapshots() = false is not supported anymore."));
+    }
+    Ok(())
 }

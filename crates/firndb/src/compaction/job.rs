@@ -22,7 +22,9 @@ use firn_table::{ReadAheadOptions, TableReadOptions};
 use super::bounded::BoundedIterator;
 use super::cutter::OutputCutter;
 use super::deeper::DeeperLevels;
-use super::filter::{CompactionFilter, CompactionFilterFactory, FilterContext, TableCreationReason};
+use super::filter::{
+    CompactionFilter, CompactionFilterFactory, FilterContext, TableCreationReason, check_ignores_snapshots,
+};
 use super::iterator::{CompactionIterator, DropRules, DropStats};
 use super::output::{OutputSettings, OutputTimes, TableOutput};
 use super::picker::CompactionPlan;
@@ -168,9 +170,7 @@ struct Job<'a> {
 
 impl<'a> Job<'a> {
     fn new(plan: &'a CompactionPlan, context: &'a CompactionContext<'a>) -> Result<Self> {
-        if context.filter.as_ref().is_some_and(|filter| !filter.ignore_snapshots()) {
-            return Err(filter_wants_snapshots());
-        }
+        check_ignores_snapshots(context.filter.as_ref())?;
         let order = plan.version.order().clone();
         let mut windows = Vec::new();
         for input in &plan.inputs {
@@ -269,9 +269,7 @@ impl<'a> Job<'a> {
             }
             _ => None,
         };
-        if filter.as_ref().is_some_and(|filter| !filter.ignore_snapshots()) {
-            return Err(filter_wants_snapshots());
-        }
+        check_ignores_snapshots(filter.as_ref())?;
         Ok(DropRules {
             order: self.order.clone(),
             stripes: self.stripes.clone(),
@@ -402,11 +400,6 @@ impl<'a> Job<'a> {
         let settings = &self.context.settings;
         settings.fs.new_directory(&settings.directory)?.fsync()
     }
-}
-
-#[cold]
-fn filter_wants_snapshots() -> Error {
-    Error::not_supported("CompactionFilter::IgnoreSnapshots() = false is not supported anymore.")
 }
 
 /// The files around `index` that share boundary user keys with their neighbours: the tombstones of one count in all.

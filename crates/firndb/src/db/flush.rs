@@ -17,6 +17,7 @@ use super::column_family::ColumnFamilyData;
 use super::error_handler::BackgroundErrorReason;
 use super::{DbInner, DbState};
 use crate::compaction::deeper::DeeperLevels;
+use crate::compaction::filter::{CompactionFilter, FilterContext, TableCreationReason, check_ignores_snapshots};
 use crate::compaction::iterator::{CompactionIterator, DropRules};
 use crate::compaction::output::{OutputSettings, OutputTimes, TableOutput, output_compression};
 use crate::compaction::tombstones::{
@@ -47,6 +48,8 @@ pub(crate) struct FlushOutput {
     pub(crate) epoch_number: u64,
     /// Live snapshots, ascending.
     pub(crate) snapshots: Vec<SequenceNumber>,
+    /// What the factory of compaction filters is told.
+    pub(crate) reason: TableCreationReason,
 }
 
 /// The part of a flush that concerns one family.
@@ -214,8 +217,11 @@ impl DbInner {
     ) -> Result<u64> {
         let db = self.options();
         let stripes = SnapshotStripes::new(output.snapshots.clone());
+        let filter = flush_filter(data, output.reason)?;
+        let is_filtered = filter.is_some();
         let rules = DropRules {
             merge_operator: data.options().merge_operator.clone(),
+            filter,
             enforce_single_del_contracts: db.enforce_single_del_contracts,
             ..DropRules::flush(data.comparator.clone(), stripes.clone())
         };
@@ -239,7 +245,8 @@ impl DbInner {
         let read = entries.stats().input_records;
         drop(entries);
         let points: u64 = memtables.iter().map(|mem| mem.entry_count() - mem.range_deletion_count()).sum();
-        if db.flush_verify_memtable_count && read != points {
+        // A filter may have passed entries over unread.
+        if db.flush_verify_memtable_count && !is_filtered && read != points {
             return Err(Error::corruption(format!("Expected {points} entries in memtables, but read {read}")));
         }
         let keep = TombstoneDropRules {
@@ -400,6 +407,24 @@ pub(crate) struct OutputPlace {
     pub(crate) base_level: usize,
 }
 
+/// The compaction filter of a table that is written from memtables; the factory decides, the single filter of the options
+/// is for compactions only.
+fn flush_filter(data: &ColumnFamilyData, reason: TableCreationReason) -> Result<Option<Arc<dyn CompactionFilter>>> {
+    let options = data.options();
+    let Some(factory) = options.compaction_filter_factory.as_ref().filter(|factory| factory.filters(reason)) else {
+        return Ok(None);
+    };
+    let filter = factory.create(&FilterContext {
+        is_full_compaction: false,
+        is_manual_compaction: false,
+        input_start_level: 0,
+        column_family_id: data.id,
+        reason,
+    });
+    check_ignores_snapshots(filter.as_ref())?;
+    Ok(filter)
+}
+
 /// Takes the memtables of a request that no other flush has, and numbers for their tables.
 fn pick(state: &mut DbState, request: &FlushRequest, snapshots: Vec<SequenceNumber>) -> Vec<FamilyFlush> {
     let mut parts = Vec::new();
@@ -415,7 +440,8 @@ fn pick(state: &mut DbState, request: &FlushRequest, snapshots: Vec<SequenceNumb
         let memtables: Vec<_> = family.imm.iter().rev().map(Arc::clone).collect();
         let epoch_number = state.versions.family_mut(*id).map_or(0, |family| family.new_epoch_number());
         let number = state.new_output();
-        let output = FlushOutput { number, epoch_number, snapshots: snapshots.clone() };
+        let reason = TableCreationReason::Flush;
+        let output = FlushOutput { number, epoch_number, snapshots: snapshots.clone(), reason };
         parts.push(FamilyFlush { data, memtables, output, table: None });
     }
     parts

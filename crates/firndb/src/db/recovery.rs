@@ -19,7 +19,7 @@ use firn_format::version_edit::VersionEdit;
 
 use super::insert::{Target, Targets, insert_records};
 use super::{DbInner, DbState, LiveWal};
-use crate::options::WalRecoveryMode;
+use crate::options::{TableCreationReason, WalRecoveryMode};
 use crate::write::replay::{ReplayOptions, ReplayedLog, WalReplay};
 
 /// What a replay found and did.
@@ -154,7 +154,8 @@ impl DbInner {
         let data = Arc::clone(&family.data);
         let number = state.versions.new_file_number();
         replayed.outputs.push(number);
-        let job = super::flush::FlushOutput { number, epoch_number: epoch, snapshots: Vec::new() };
+        let reason = TableCreationReason::Recovery;
+        let job = super::flush::FlushOutput { number, epoch_number: epoch, snapshots: Vec::new(), reason };
         let mut edit = VersionEdit { column_family: id, ..VersionEdit::default() };
         let table = self.write_level_0(state, &data, &[full], &job)?;
         if let Some(file) = table {
