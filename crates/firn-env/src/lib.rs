@@ -4,11 +4,12 @@
 //! background [`JobPools`], [`RateLimiter`], the info [`Logger`], [`thread`] and the lock types in [`sync`]. Above this
 //! crate nobody names `std::fs`, `std::time` or `std::thread`, so that simulated environments can take their place.
 //!
-//! The file systems: [`posix`] (the real one), [`memory`] (a map in memory, for tests and caches) and, over any of them,
-//! [`fault`] (fails on demand).
+//! The file systems: [`posix`] (the real one), [`memory`] (a map in memory, for tests and caches), [`crash`] (in memory,
+//! knows what a crash would leave) and, over any of them, [`fault`] (fails on demand).
 //! Nothing in this crate knows keys, tables or databases.
 
 pub mod clock;
+pub mod crash;
 pub mod entropy;
 pub mod env;
 pub mod fault;

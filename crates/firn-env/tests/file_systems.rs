@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use firn_env::crash::CrashFileSystem;
 use firn_env::fault::FaultFileSystem;
 use firn_env::memory::MemoryFileSystem;
 use firn_env::posix::PosixFileSystem;
@@ -26,6 +27,7 @@ fn worlds() -> Vec<World> {
         World { fs: Arc::new(PosixFileSystem::new()), dir: guard.path().to_path_buf(), _guard: Some(guard) },
         World { fs: memory, dir: PathBuf::from("/a/b/c"), _guard: None },
         World { fs: wrapped, dir: PathBuf::from("/w"), _guard: None },
+        World { fs: Arc::new(CrashFileSystem::new()), dir: PathBuf::from("/"), _guard: None },
     ]
 }
 
