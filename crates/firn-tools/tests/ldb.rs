@@ -146,3 +146,21 @@ fn load_and_query_take_their_input() {
          Unknown command bogus\n"
     );
 }
+
+#[test]
+fn checkpoints_are_made_and_refused_as_rocksdb_does() {
+    let (Some(golden), Some(theirs)) = (common::golden(), common::rocksdb_tool("ldb")) else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    for (number, database) in copies(&golden, dir.path(), &["txn-"]).into_iter().step_by(5).enumerate() {
+        let copy = dir.path().join(format!("checkpoint-{number}"));
+        let flag = format!("--checkpoint_dir={}", copy.display());
+        let said = |run: common::Run| (String::from_utf8_lossy(&run.out).into_owned(), run.err, run.status);
+        let made = said(common::run(ours(), &arguments(&database, &["checkpoint", &flag])));
+        assert_eq!(made, ("OK\n".to_owned(), String::new(), Some(0)), "{}", database.display());
+        // Both refuse the second one, and one without a directory, with the same words.
+        compare(&theirs, &database, &["checkpoint", &flag]);
+        compare(&theirs, &database, &["checkpoint"]);
+        let scan = |path: &Path| common::run(&theirs, &arguments(path, &["--try_load_options", "dump", "--hex"]));
+        assert_eq!(scan(&copy), scan(&database), "{}", database.display());
+    }
+}

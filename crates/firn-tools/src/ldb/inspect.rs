@@ -96,6 +96,15 @@ fn family_name(context: &Context<'_>, message: &str) -> Result<String, Stop> {
     }
 }
 
+/// `checkpoint`
+pub fn checkpoint(context: &mut Context<'_>) -> Outcome {
+    let dir = context.arguments.option("checkpoint_dir").unwrap_or_default().to_owned();
+    let opened = open(context, Access::ReadWrite)?;
+    opened.db.checkpoint(dir)?;
+    opened.db.close()?;
+    Ok(writeln!(context.out, "OK")?)
+}
+
 /// `create_column_family`
 pub fn create_column_family(context: &mut Context<'_>) -> Outcome {
     let name = family_name(context, "new column family name must be specified")?;

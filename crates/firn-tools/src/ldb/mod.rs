@@ -129,6 +129,7 @@ const COMMANDS: &[Command] = &[
         run: inspect::list_file_range_deletes,
     },
     Command { name: "compact", options: &["from", "to"], flags: &[], run: inspect::compact },
+    Command { name: "checkpoint", options: &["checkpoint_dir"], flags: &[], run: inspect::checkpoint },
     Command { name: "get_property", options: &[], flags: &[], run: inspect::get_property },
     Command { name: "create_column_family", options: &[], flags: &[], run: inspect::create_column_family },
     Command { name: "drop_column_family", options: &[], flags: &[], run: inspect::drop_column_family },
@@ -153,7 +154,6 @@ const COMMANDS: &[Command] = &[
 const MISSING: &[(&str, &str)] = &[
     ("backup", "backups"),
     ("restore", "backups"),
-    ("checkpoint", "checkpoints"),
     ("repair", "repair"),
     ("reduce_levels", "reducing levels"),
     ("change_compaction_style", "changing the compaction style"),

@@ -60,6 +60,19 @@ struct Garbage {
     wals: Vec<FileNumber>,
 }
 
+/// Files are being removed.
+struct Removing<'a>(&'a DbInner);
+
+impl Drop for Removing<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.removals_running -= 1;
+        if state.deletions_disabled > 0 {
+            self.0.background.notify_all();
+        }
+    }
+}
+
 impl DbInner {
     /// Removes tables that became obsolete and WALs that are no longer needed.
     pub(crate) fn purge_obsolete_files(&self) {
@@ -67,13 +80,11 @@ impl DbInner {
             return;
         }
         let mut garbage = Garbage::default();
-        let min_log = {
+        let (min_log, _removing) = {
             let mut state = self.state.lock();
-            if state.deletions_disabled > 0 {
-                return;
-            }
+            let Some(removing) = self.start_removing(&mut state) else { return };
             self.collect_tables(&mut state, &mut garbage);
-            self.min_log_to_keep(&state)
+            (self.min_log_to_keep(&state), removing)
         };
         {
             // The old writer of a WAL must have closed it, which cuts the file, before anybody may write to the file again:
@@ -83,6 +94,41 @@ impl DbInner {
             self.collect_wals(&mut self.state.lock(), min_log, &mut garbage);
         }
         self.remove(&garbage);
+    }
+
+    /// Whoever disables deletions waits until what this returns is dropped; `None` when they are disabled already.
+    fn start_removing<'a>(&'a self, state: &mut DbState) -> Option<Removing<'a>> {
+        if state.deletions_disabled > 0 {
+            return None;
+        }
+        state.removals_running += 1;
+        Some(Removing(self))
+    }
+
+    /// Keeps all files from now on, until [`enable_file_deletions`](Self::enable_file_deletions) was called as often as this.
+    /// When it returns, no removal that began before is still at work.
+    pub(crate) fn disable_file_deletions(&self) -> Result<()> {
+        self.check_writable()?;
+        let mut state = self.state.lock();
+        state.deletions_disabled += 1;
+        while state.removals_running > 0 {
+            self.background.wait(&mut state);
+        }
+        Ok(())
+    }
+
+    /// Takes one [`disable_file_deletions`](Self::disable_file_deletions) back; the last one removes what has piled up.
+    pub(crate) fn enable_file_deletions(&self) -> Result<()> {
+        self.check_writable()?;
+        let enabled = {
+            let mut state = self.state.lock();
+            state.deletions_disabled = state.deletions_disabled.saturating_sub(1);
+            state.deletions_disabled == 0
+        };
+        if enabled {
+            self.purge_all_obsolete_files();
+        }
+        Ok(())
     }
 
     /// Removes what became obsolete with a reader that has just gone, if anything did.
@@ -107,7 +153,7 @@ impl DbInner {
     }
 
     /// WALs below this hold nothing that is still needed.
-    fn min_log_to_keep(&self, state: &DbState) -> FileNumber {
+    pub(crate) fn min_log_to_keep(&self, state: &DbState) -> FileNumber {
         let min_log = state.versions.min_log_number_to_keep();
         state.oldest_prepared_wal.map_or(min_log, |prepared| min_log.min(prepared))
     }
@@ -200,11 +246,9 @@ impl DbInner {
     pub(crate) fn purge_all_obsolete_files(&self) {
         self.purge_obsolete_files();
         let names = self.list_directories();
-        let (live, pending, min_log, current, wals) = {
-            let state = self.state.lock();
-            if state.deletions_disabled > 0 {
-                return;
-            }
+        let (live, pending, min_log, current, wals, _removing) = {
+            let mut state = self.state.lock();
+            let Some(removing) = self.start_removing(&mut state) else { return };
             let wals: HashSet<FileNumber> =
                 state.live_wals.iter().map(|wal| wal.number).chain(state.recycled_wals.iter().copied()).collect();
             (
@@ -214,6 +258,7 @@ impl DbInner {
                 state.versions.min_log_number_to_keep(),
                 state.versions.manifest_number(),
                 wals,
+                removing,
             )
         };
         let mut options_files: Vec<(FileNumber, PathBuf)> = Vec::new();

@@ -13,6 +13,7 @@
 //! by whoever leads the write queue; a table is deleted only when no version has it and no job is writing it.
 
 pub(crate) mod background;
+pub(crate) mod checkpoint;
 pub(crate) mod column_family;
 pub(crate) mod compact;
 pub(crate) mod cursor;
@@ -22,6 +23,7 @@ pub(crate) mod flush;
 pub(crate) mod handle;
 pub(crate) mod insert;
 pub(crate) mod layout;
+pub(crate) mod live_files;
 pub(crate) mod manage;
 pub(crate) mod open;
 pub(crate) mod properties;
@@ -159,6 +161,8 @@ pub(crate) struct DbState {
     pub(crate) exclusive_manual: u32,
     /// How often file deletions were switched off.
     pub(crate) deletions_disabled: u32,
+    /// How many removals of files are at work.
+    pub(crate) removals_running: u32,
     /// Counts jobs, for the info log.
     pub(crate) next_job_id: u64,
     /// Counts finished flushes and compactions, so that waiters notice progress.
@@ -192,6 +196,7 @@ impl DbState {
             paused: 0,
             exclusive_manual: 0,
             deletions_disabled: 0,
+            removals_running: 0,
             next_job_id: 1,
             finished_jobs: 0,
         }

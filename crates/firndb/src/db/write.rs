@@ -71,6 +71,19 @@ impl LogState {
         limit > 0 && sum(MemTable::data_bytes) > limit / 4 && sum(|mem| mem.memory_bytes() as u64) > limit / 8 * 7
     }
 
+    /// WALs that are open, oldest first, the current one last; their files may still change.
+    pub(crate) fn open_wals(&self) -> impl Iterator<Item = &WalWriter> {
+        self.unsynced.iter().chain(&self.writer)
+    }
+
+    /// Hands what the current WAL buffers to the operating system.
+    ///
+    /// # Errors
+    /// `IoError` naming the file.
+    pub(crate) fn flush_current(&mut self) -> Result<()> {
+        self.writer.as_mut().map_or(Ok(()), WalWriter::flush)
+    }
+
     /// The number of the current WAL.
     pub(crate) fn current_number(&self) -> FileNumber {
         self.writer.as_ref().map_or(FileNumber(0), WalWriter::number)
@@ -440,9 +453,7 @@ impl DbInner {
         self.check_writable()?;
         let mut log = self.log.lock();
         let result = (|| {
-            if let Some(writer) = &mut log.writer {
-                writer.flush()?;
-            }
+            log.flush_current()?;
             if sync { self.sync_log(&mut log) } else { Ok(()) }
         })();
         drop(log);
