@@ -23,6 +23,7 @@ pub mod log;
 pub mod options;
 pub mod options_text;
 pub mod properties;
+pub mod protection;
 pub mod range_tombstone;
 pub mod seqno_time;
 pub mod slice_transform;

@@ -100,6 +100,8 @@ pub(crate) struct DropStats {
     pub(crate) single_delete_mismatches: u64,
     /// Single deletions that were dropped without a partner.
     pub(crate) single_delete_fallthroughs: u64,
+    /// How often a filter had entries skipped unread, so that `input_records` is no measure of the inputs.
+    pub(crate) filter_skips: u64,
 }
 
 /// Where the value of the current output lies.
@@ -435,6 +437,7 @@ impl<'a, I: InternalIterator> CompactionIterator<'a, I> {
 
     fn skip_until(&mut self, user_key: &[u8]) {
         self.has_key = false;
+        self.stats.filter_skips += 1;
         self.input.seek(InternalKey::for_seek(user_key, SequenceNumber::MAX).encoded());
         self.count_input();
     }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::compaction::picker::{CompactionInput, CompactionReason, CompactionWork};
+use crate::compaction::verify::OutputChecks;
 use crate::options::ColumnFamilyOptions;
 use crate::version::{
     ConsistencyChecks, FamilySpec, FamilyTables, FamilyTablesOptions, NoFileStats, OpenTables, Version, VersionBuilder,
@@ -74,6 +75,8 @@ impl World {
             compression: CompressionType::None,
             target_file_size: 0,
             now_secs: 1000,
+            tables: Arc::clone(&self.tables),
+            checks: OutputChecks { record_count: true, contents: true },
         }
     }
 
@@ -275,6 +278,68 @@ fn outputs_are_cut_and_described() {
     }
     let after = apply(&world, &version, &plan, &result.outputs);
     assert_eq!(world.visible(&after, u64::MAX >> 8), before);
+}
+
+/// Gives the open table of one file where another is asked for, as a disk does that lost a write.
+struct Swapped {
+    tables: Arc<dyn TableSource>,
+    shown: NewFile,
+}
+
+impl TableSource for Swapped {
+    fn open(&self, _: &FileMetaData, policy: OpenPolicy) -> Result<Arc<crate::version::OpenTable>> {
+        self.tables.open(&FileMetaData::new(self.shown.clone()), policy)
+    }
+}
+
+#[test]
+fn outputs_that_do_not_hold_what_was_added_fail_the_job() {
+    let world = World::new();
+    let put = |sequence: u64, value: &str| {
+        let key = InternalKey::new(b"key", SequenceNumber(sequence), ValueType::Value);
+        (key.encoded().to_vec(), value.as_bytes().to_vec())
+    };
+    let deletion = |end: &[u8]| RangeTombstone { start: b"a".to_vec(), end: end.to_vec(), sequence: SequenceNumber(9) };
+    let input = world.table(1, &[put(5, "five"), put(4, "four")], &[deletion(b"d")]).unwrap();
+    let below = world.version(&[(0, vec![input]), (3, vec![world.table(2, &[put(1, "old")], &[]).unwrap()])]);
+    let swapped = |shown: &NewFile, checks| {
+        // The bottommost level would change sequence numbers and drop the range deletion.
+        let plan = plan(&below, &[0], 1, 10_000, 1);
+        let shown = Swapped { tables: Arc::clone(&world.tables), shown: shown.clone() };
+        world.run(&plan, &[4], |context| {
+            context.settings.tables = Arc::new(shown);
+            context.settings.checks = checks;
+        })
+    };
+    let (none, count) = (OutputChecks::default(), OutputChecks { record_count: true, contents: false });
+    let contents = OutputChecks { record_count: false, contents: true };
+    let both = [put(5, "five"), put(4, "four")];
+    let same = world.table(3, &both, &[deletion(b"d")]).unwrap();
+    let fewer = world.table(3, &both[..1], &[deletion(b"d")]).unwrap();
+    let other_value = world.table(3, &[put(5, "five"), put(4, "fOur")], &[deletion(b"d")]).unwrap();
+    let other_key = world.table(3, &[put(5, "five"), put(3, "four")], &[deletion(b"d")]).unwrap();
+    let other_deletion = world.table(3, &both, &[deletion(b"e")]).unwrap();
+    for (shown, checks, message) in [
+        (&same, OutputChecks { record_count: true, contents: true }, None),
+        (&fewer, none, None),
+        (&fewer, count, Some("Expected 3 but there are 2")),
+        (&other_value, count, None),
+        (&other_value, contents, Some("Paranoid checksums do not match")),
+        (&other_key, contents, Some("Paranoid checksums do not match")),
+        (&other_deletion, contents, Some("Paranoid checksums do not match")),
+    ] {
+        let files = world.env.fs().children(&PathBuf::from("/db")).unwrap().len();
+        match (swapped(shown, checks), message) {
+            (Ok(_), None) => {}
+            (Err(error), Some(message)) => {
+                assert_eq!(error.kind(), firn_error::ErrorKind::Corruption);
+                assert!(error.to_string().contains(message), "{error}");
+                assert!(error.file().is_some(), "{error}");
+                assert_eq!(world.env.fs().children(&PathBuf::from("/db")).unwrap().len(), files, "the output is gone");
+            }
+            (outcome, message) => panic!("{message:?} expected, not {outcome:?}"),
+        }
+    }
 }
 
 #[test]

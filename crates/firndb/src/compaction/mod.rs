@@ -14,3 +14,4 @@ pub mod picker;
 mod split;
 pub(crate) mod stop;
 pub(crate) mod tombstones;
+pub(crate) mod verify;

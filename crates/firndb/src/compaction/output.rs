@@ -1,8 +1,8 @@
 //! One table file being written by a flush or a compaction.
 //!
 //! Entries flow in, in internal-key order, and range tombstones; a synced file and its description for the MANIFEST flow
-//! out. Always true here: when [`TableOutput::finish`] returns a description, file and directory entry are durable; an
-//! output that is dropped unfinished removes its file.
+//! out. Always true here: when [`TableOutput::finish`] returns a description, the file is durable, was opened once more and
+//! holds what was added; an output that is dropped unfinished removes its file.
 
 use std::cmp::Ordering;
 use std::path::PathBuf;
@@ -19,7 +19,9 @@ use firn_format::version_edit::NewFile;
 use firn_table::{TableBuilder, TableBuilderOptions};
 
 use super::tombstones::OutputTombstone;
+use super::verify::{OutputChecks, TableDigest, verify_output};
 use crate::options::{ColumnFamilyOptions, CompactionStyle, TableFactory};
+use crate::version::TableSource;
 
 /// What all outputs of a job have in common.
 #[derive(Clone)]
@@ -60,6 +62,10 @@ pub(crate) struct OutputSettings {
     pub(crate) target_file_size: u64,
     /// Now, in unix seconds.
     pub(crate) now_secs: u64,
+    /// Opens finished outputs, to see whether readers can.
+    pub(crate) tables: Arc<dyn TableSource>,
+    /// What is compared then.
+    pub(crate) checks: OutputChecks,
 }
 
 impl OutputSettings {
@@ -123,6 +129,7 @@ pub(crate) struct TableOutput {
     /// Point entries, as for the keys of the file.
     has_points: bool,
     last_key: Vec<u8>,
+    digest: TableDigest,
 }
 
 impl TableOutput {
@@ -158,6 +165,7 @@ impl TableOutput {
             file: description,
             has_points: false,
             last_key: Vec::new(),
+            digest: TableDigest::default(),
         };
         output.builder = Some(builder?);
         Ok(output)
@@ -178,6 +186,7 @@ impl TableOutput {
         self.last_key.clear();
         self.last_key.extend_from_slice(key);
         self.note_sequence(SequenceNumber(extract_footer(key) >> 8));
+        self.digest.add_point(self.settings.checks.contents, key, value);
         Ok(())
     }
 
@@ -192,6 +201,7 @@ impl TableOutput {
         builder.add(start.encoded(), &tombstone.end).map_err(|error| error.with_file(&self.path))?;
         self.extend(smallest, largest);
         self.note_sequence(tombstone.sequence);
+        self.digest.add_tombstone(self.settings.checks.contents, &tombstone);
         Ok(())
     }
 
@@ -227,12 +237,13 @@ impl TableOutput {
         self.builder.as_ref().map_or(0, TableBuilder::num_entries)
     }
 
-    /// Completes and syncs the file. `None` if nothing was added; the file is gone then.
+    /// Completes and syncs the file, and looks whether readers can open it. `None` if nothing was added; the file is gone
+    /// then.
     ///
     /// The directory is not synced: one sync after the last output of a job serves all.
     ///
     /// # Errors
-    /// `IoError` naming the file, which is removed.
+    /// `IoError` naming the file; `Corruption` when the file does not hold what was added. The file is removed then.
     pub(crate) fn finish(mut self) -> Result<Option<NewFile>> {
         let Some(mut builder) = self.builder.take() else { return Ok(None) };
         if builder.is_empty() {
@@ -249,20 +260,21 @@ impl TableOutput {
             file.close()?;
             Ok(summary)
         });
-        let summary = match finished {
-            Ok(summary) => summary,
-            Err(error) => {
-                let _ = self.settings.fs.remove_file(&self.path);
-                return Err(error.with_file(&self.path));
+        let described = finished.and_then(|summary| {
+            if self.has_points {
+                let last = InternalKey::from_encoded(std::mem::take(&mut self.last_key))?;
+                let first = self.file.smallest.clone();
+                self.extend(first, last);
             }
-        };
-        if self.has_points {
-            let last = InternalKey::from_encoded(std::mem::take(&mut self.last_key))?;
-            let first = self.file.smallest.clone();
-            self.extend(first, last);
+            self.file.file_size = summary.file_size;
+            self.file.tail_size = summary.tail_size;
+            let settings = &self.settings;
+            verify_output(&*settings.tables, settings.family_id, &self.file, &self.digest, settings.checks)
+        });
+        if let Err(error) = described {
+            let _ = self.settings.fs.remove_file(&self.path);
+            return Err(error.with_file(&self.path));
         }
-        self.file.file_size = summary.file_size;
-        self.file.tail_size = summary.tail_size;
         Ok(Some(std::mem::take(&mut self.file)))
     }
 }

@@ -267,6 +267,8 @@ fn memtable_config(options: &ColumnFamilyOptions, key_stem: &[u8]) -> MemTableCo
             .as_ref()
             .map(|extractor| PrefixFilterConfig { extractor: Arc::clone(extractor), bytes: filter_bytes });
     }
+    config.protection_bytes = options.memtable_protection_bytes_per_key as usize;
+    config.check_key_order = options.paranoid_memory_checks;
     config
 }
 

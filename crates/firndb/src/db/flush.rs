@@ -23,13 +23,14 @@ use crate::compaction::output::{OutputSettings, OutputTimes, TableOutput, output
 use crate::compaction::tombstones::{
     CompactionTombstones, OutputBounds, SnapshotStripes, TombstoneDropRules, output_tombstones,
 };
+use crate::compaction::verify::OutputChecks;
 use crate::memtable::MemTable;
 use crate::options::FlushOptions;
 use crate::read::MergingIterator;
 use crate::read::tombstone_cover::TombstoneWindow;
 pub(crate) use crate::stats::FlushReason;
 use crate::stats::{CompactionStats, HistogramKind, JobPriority, Ticker};
-use crate::version::{ManifestChange, VersionSet};
+use crate::version::{ManifestChange, TableSource, VersionSet};
 
 /// Families whose memtables are to be flushed, together if there are several.
 #[derive(Clone, Debug)]
@@ -225,6 +226,7 @@ impl DbInner {
             enforce_single_del_contracts: db.enforce_single_del_contracts,
             ..DropRules::flush(data.comparator.clone(), stripes.clone())
         };
+        memtables.iter().try_for_each(|mem| mem.verify_range_deletions())?;
         let windows = memtables.iter().filter(|mem| mem.has_range_deletions()).map(|mem| TombstoneWindow {
             tombstones: Some(mem.range_tombstones()),
             from: None,
@@ -271,6 +273,7 @@ impl DbInner {
         let db = self.options();
         let options = data.options();
         let directory = data.table_dirs.get(place.path_id as usize).or(data.table_dirs.first()).cloned();
+        let is_flush = place.level == 0 && place.base_level == 0;
         let host_id = match db.db_host_id.as_str() {
             "__hostname__" => self.env.host_name(),
             other => other.to_owned(),
@@ -294,11 +297,16 @@ impl DbInner {
             session_id: self.session_id.clone(),
             host_id,
             level: place.level,
-            is_flush: place.level == 0 && place.base_level == 0,
+            is_flush,
             bottommost: false,
             compression: output_compression(&options, place.level, place.base_level, false),
             target_file_size: 0,
             now_secs,
+            tables: Arc::clone(data.tables()) as Arc<dyn TableSource>,
+            checks: OutputChecks {
+                record_count: if is_flush { db.flush_verify_memtable_count } else { db.compaction_verify_record_count },
+                contents: options.paranoid_file_checks,
+            },
             options,
         }
     }

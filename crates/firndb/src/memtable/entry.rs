@@ -1,14 +1,19 @@
 //! One entry of a memtable, as it lies in the arena.
 //!
 //! ```text
-//! entry = varint32 length of the internal key | internal key | varint32 length of the value | value
+//! entry = varint32 length of the internal key | internal key | varint32 length of the value | value | protection
 //! ```
+//!
+//! The protection is absent unless the memtable keeps one; its length is the memtable's to know.
 //!
 //! Entries are written once, before the index publishes their address, and never change afterwards.
 
+use firn_error::Result;
 use firn_format::key::{FOOTER_SIZE, SequenceNumber, ValueType, pack_footer};
+use firn_format::protection::Protection;
 
 use super::arena::Arena;
+use super::checks::verify;
 
 /// Bytes that `number` takes as a varint.
 const fn varint_bytes(number: u32) -> usize {
@@ -22,12 +27,20 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Writes the entry. Key and value must be as long as was said when the space was taken.
+    /// Writes the entry. Key, value and protection must be as long as was said when the space was taken.
     #[inline]
-    pub(crate) fn write(self, user_key: &[u8], sequence: SequenceNumber, value_type: ValueType, value: &[u8]) -> Entry {
+    pub(crate) fn write(
+        self,
+        user_key: &[u8],
+        sequence: SequenceNumber,
+        value_type: ValueType,
+        value: &[u8],
+        protection: &[u8],
+    ) -> Entry {
         let Self { start, total } = self;
         let ikey_bytes = user_key.len() + FOOTER_SIZE;
-        let needed = varint_bytes(ikey_bytes as u32) + ikey_bytes + varint_bytes(value.len() as u32) + value.len();
+        let plain = varint_bytes(ikey_bytes as u32) + ikey_bytes + varint_bytes(value.len() as u32) + value.len();
+        let needed = plain + protection.len();
         assert!(needed <= total, "an entry fits its reservation");
         // SAFETY: the arena handed out `total` bytes at `start` to this reservation alone; the pieces written below add up
         // to `needed`. The sources are not in those bytes, since those are new.
@@ -39,7 +52,11 @@ impl Reservation {
             std::ptr::copy_nonoverlapping(footer.as_ptr(), at, FOOTER_SIZE);
             let at = put_varint(at.add(FOOTER_SIZE), value.len() as u32);
             std::ptr::copy_nonoverlapping(value.as_ptr(), at, value.len());
-            debug_assert_eq!(at.add(value.len()), start.add(needed));
+            let at = at.add(value.len());
+            if !protection.is_empty() {
+                std::ptr::copy_nonoverlapping(protection.as_ptr(), at, protection.len());
+            }
+            debug_assert_eq!(at.add(protection.len()), start.add(needed));
         }
         Entry(start)
     }
@@ -54,9 +71,15 @@ impl Entry {
     ///
     /// The caller has checked that key and value are shorter than 4 GiB - 9.
     #[inline]
-    pub(crate) fn reserve(arena: &Arena, user_key_bytes: usize, value_bytes: usize) -> Reservation {
+    pub(crate) fn reserve(
+        arena: &Arena,
+        user_key_bytes: usize,
+        value_bytes: usize,
+        protection_bytes: usize,
+    ) -> Reservation {
         let ikey_bytes = user_key_bytes + FOOTER_SIZE;
-        let total = varint_bytes(ikey_bytes as u32) + ikey_bytes + varint_bytes(value_bytes as u32) + value_bytes;
+        let plain = varint_bytes(ikey_bytes as u32) + ikey_bytes + varint_bytes(value_bytes as u32) + value_bytes;
+        let total = plain + protection_bytes;
         Reservation { start: arena.allocate(total, 1), total }
     }
 
@@ -116,6 +139,32 @@ impl Entry {
             (std::slice::from_raw_parts(key, key_bytes), std::slice::from_raw_parts(value, value_bytes))
         }
     }
+
+    /// The protection that was written behind the value.
+    ///
+    /// # Safety
+    /// The arena must outlive `'a`, and the entry have been written with so many `bytes` of protection.
+    #[inline]
+    pub(crate) unsafe fn protection<'a>(self, bytes: usize) -> &'a [u8] {
+        // SAFETY: as for `key_and_value`; the protection follows the value (contract).
+        unsafe {
+            let value = self.key_and_value().1;
+            std::slice::from_raw_parts(value.as_ptr().add(value.len()), bytes)
+        }
+    }
+
+    /// Compares key and value, as they lie in the arena, with `protection`.
+    ///
+    /// # Errors
+    /// `Corruption` when they are not what it was made of.
+    ///
+    /// # Safety
+    /// The arena must be alive.
+    pub(crate) unsafe fn check_protection(self, protection: Protection) -> Result<()> {
+        // SAFETY: the arena is alive (contract).
+        let (ikey, value) = unsafe { self.key_and_value() };
+        verify(ikey, value, &protection.to_bytes())
+    }
 }
 
 /// Writes `number` at `at` and returns the address after it.
@@ -170,8 +219,10 @@ mod tests {
         let arena = Arena::new(4096, false, 0);
         for (key_bytes, value_bytes) in [(0, 0), (1, 127), (119, 128), (120, 300), (5000, 20_000)] {
             let (key, value) = (vec![7; key_bytes], vec![9; value_bytes]);
-            let reservation = Entry::reserve(&arena, key_bytes, value_bytes);
-            let entry = reservation.write(&key, SequenceNumber(77), ValueType::Merge, &value);
+            let reservation = Entry::reserve(&arena, key_bytes, value_bytes, 2);
+            let entry = reservation.write(&key, SequenceNumber(77), ValueType::Merge, &value, b"pp");
+            // SAFETY: the arena is alive, and two bytes of protection were written.
+            assert_eq!(unsafe { entry.protection(2) }, b"pp");
             // SAFETY: the arena is alive.
             let ((user_key, footer), (ikey, read)) = unsafe { (entry.key_parts(), entry.key_and_value()) };
             assert_eq!((user_key, footer), (&key[..], pack_footer(SequenceNumber(77), ValueType::Merge)));

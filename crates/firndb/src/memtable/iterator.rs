@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use firn_error::Result;
+use firn_error::{Error, Result};
 use firn_format::iterator::InternalIterator;
 
 use super::MemTable;
+use super::checks::Direction;
 use super::index::{Ahead, Place};
 
 /// A cursor over the point entries of a memtable; keeps the memtable alive. Keys and values stay where they are for as
@@ -15,6 +16,8 @@ pub struct MemTableIterator {
     place: Option<Place>,
     /// Whether seeks ask the filter of prefixes.
     filtered: bool,
+    /// What a check found.
+    error: Option<Error>,
 }
 
 // SAFETY: a place is pointers into the arena of the memtable, which is `Send + Sync` and kept alive beside it.
@@ -24,12 +27,50 @@ unsafe impl Sync for MemTableIterator {}
 
 impl MemTableIterator {
     pub(super) fn new(memtable: Arc<MemTable>, filtered: bool) -> Self {
-        Self { memtable, place: None, filtered }
+        Self { memtable, place: None, filtered, error: None }
     }
 
     /// The memtable.
     pub fn memtable(&self) -> &Arc<MemTable> {
         &self.memtable
+    }
+
+    /// Moves to `place`, which was reached from the key `from` in a direction.
+    #[inline]
+    fn land(&mut self, place: Option<Place>, from: Option<(&[u8], Direction)>) {
+        self.place = place;
+        if self.memtable.checks.any() {
+            self.check(from);
+        }
+    }
+
+    #[cold]
+    fn check(&mut self, from: Option<(&[u8], Direction)>) {
+        self.error = None;
+        let Some(place) = &self.place else { return };
+        let MemTable { checks, order, .. } = &*self.memtable;
+        // SAFETY: the entry is in the arena of the memtable that `self` keeps alive, which also has the checks.
+        if let Err(error) = unsafe { checks.check(order, place.entry(), from) } {
+            self.error = Some(error);
+            self.place = None;
+        }
+    }
+
+    /// One step on from where it stands.
+    #[inline]
+    fn step(&mut self, direction: Direction) {
+        debug_assert!(self.valid());
+        let Some(place) = &self.place else { return };
+        let index = &self.memtable.index;
+        // SAFETY: the place came from the index of this memtable, which `self` keeps alive.
+        let next = unsafe { if direction == Direction::Up { index.next(place) } else { index.prev(place) } };
+        if !self.memtable.checks.any() {
+            self.place = next;
+            return;
+        }
+        // SAFETY: as above; the key stays where it is in the arena.
+        let from = unsafe { place.entry().ikey() };
+        self.land(next, Some((from, direction)));
     }
 
     /// Key and value.
@@ -50,42 +91,38 @@ impl InternalIterator for MemTableIterator {
     }
 
     fn seek_to_first(&mut self) {
-        self.place = self.memtable.index.first();
+        self.land(self.memtable.index.first(), None);
     }
 
     fn seek_to_last(&mut self) {
-        self.place = self.memtable.index.last();
+        self.land(self.memtable.index.last(), None);
     }
 
     #[inline]
     fn seek(&mut self, target: &[u8]) {
         if self.filtered && !self.memtable.may_contain_prefix(target) {
-            self.place = None;
+            self.land(None, None);
             return;
         }
-        self.place = self.memtable.index.seek(target, Ahead::Leaf);
+        self.land(self.memtable.index.seek(target, Ahead::Leaf), Some((target, Direction::Up)));
     }
 
     fn seek_for_prev(&mut self, target: &[u8]) {
         if self.filtered && !self.memtable.may_contain_prefix(target) {
-            self.place = None;
+            self.land(None, None);
             return;
         }
-        self.place = self.memtable.index.seek_for_prev(target);
+        self.land(self.memtable.index.seek_for_prev(target), Some((target, Direction::Down)));
     }
 
     #[inline]
     fn next(&mut self) {
-        debug_assert!(self.valid());
-        // SAFETY: the place came from the index of this memtable.
-        self.place = self.place.as_ref().and_then(|place| unsafe { self.memtable.index.next(place) });
+        self.step(Direction::Up);
     }
 
     #[inline]
     fn prev(&mut self) {
-        debug_assert!(self.valid());
-        // SAFETY: the place came from the index of this memtable.
-        self.place = self.place.as_ref().and_then(|place| unsafe { self.memtable.index.prev(place) });
+        self.step(Direction::Down);
     }
 
     #[inline]
@@ -99,6 +136,6 @@ impl InternalIterator for MemTableIterator {
     }
 
     fn status(&self) -> Result<()> {
-        Ok(())
+        self.error.clone().map_or(Ok(()), Err)
     }
 }

@@ -10,6 +10,7 @@
 //! confined to `arena`, `entry`, `index` and the iterator, and rests on one fact: the arena lives as long as the memtable.
 
 mod arena;
+mod checks;
 mod entry;
 mod filter;
 mod index;
@@ -24,6 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use firn_error::{Error, Result};
 use firn_format::comparator::InternalKeyComparator;
 use firn_format::key::{FOOTER_SIZE, ParsedInternalKey, SequenceNumber, ValueType, extract_user_key};
+use firn_format::protection::Protection;
 use firn_format::range_tombstone::{FragmentedRangeTombstones, RangeTombstone};
 use firn_format::slice_transform::{SliceTransform, prefix_of};
 use firn_table::{GetControl, GetSink, ValueRef};
@@ -31,6 +33,7 @@ use firn_table::{GetControl, GetSink, ValueRef};
 use crate::key_word::KeyWords;
 use crate::stats::{PerfMetric, perf_add};
 use arena::Arena;
+use checks::{Direction, EntryChecks};
 use entry::Entry;
 use filter::{MemTableFilter, filter_hash};
 use index::{Ahead, Index};
@@ -62,6 +65,11 @@ pub struct MemTableConfig {
     /// A start that (nearly) all keys are expected to share, such as [`MemTable::common_stem`] of an earlier memtable.
     /// Makes searches faster where it is right and a little slower where it is wrong. Default empty.
     pub key_stem: Vec<u8>,
+    /// `memtable_protection_bytes_per_key`: bytes kept with each entry to notice when it changes: 0, 1, 2, 4 or 8.
+    /// Default 0.
+    pub protection_bytes: usize,
+    /// `paranoid_memory_checks`: readers check the order of the keys they meet. Default false.
+    pub check_key_order: bool,
 }
 
 /// A filter of the prefixes of the keys.
@@ -87,6 +95,8 @@ impl MemTableConfig {
             huge_pages: true,
             reserved_page_bytes: 0,
             key_stem: Vec::new(),
+            protection_bytes: 0,
+            check_key_order: false,
         }
     }
 
@@ -109,6 +119,7 @@ impl Default for MemTableConfig {
 pub struct MemTable {
     order: InternalKeyComparator,
     config: MemTableConfig,
+    checks: EntryChecks,
     index: Index,
     arena: Arena,
     filter: Option<MemTableFilter>,
@@ -191,6 +202,7 @@ impl MemTable {
             range_deletions: RangeDeletions::new(order.clone()),
             order,
             config: config.clone(),
+            checks: EntryChecks { protection_bytes: config.protection_bytes, key_order: config.check_key_order },
             id,
             earliest_sequence,
             range_deletion_bytes: AtomicUsize::new(0),
@@ -209,12 +221,28 @@ impl MemTable {
     /// type may not stand in a memtable.
     #[inline]
     pub fn add(&self, sequence: SequenceNumber, value_type: ValueType, user_key: &[u8], value: &[u8]) -> Result<()> {
+        self.add_protected(sequence, value_type, user_key, value, None)
+    }
+
+    /// [`add`](Self::add) of an entry that comes with its protection, made of type, key, value and sequence. What lies in
+    /// the memtable in the end is compared with it.
+    ///
+    /// # Errors
+    /// Those of [`add`](Self::add); `Corruption` when the entry is not what was protected.
+    #[inline]
+    pub fn add_protected(
+        &self,
+        sequence: SequenceNumber,
+        value_type: ValueType,
+        user_key: &[u8],
+        value: &[u8],
+        protection: Option<Protection>,
+    ) -> Result<()> {
         if user_key.len() > u32::MAX as usize - FOOTER_SIZE - 1 || value.len() > u32::MAX as usize {
             return Err(Error::invalid_argument("key or value is too large for a memtable"));
         }
         if value_type == ValueType::RangeDeletion {
-            self.add_range_deletion(sequence, user_key, value);
-            return Ok(());
+            return self.add_range_deletion(sequence, user_key, value, protection);
         }
         if !value_type.is_key_type() {
             return Err(Error::invalid_argument(format!("a memtable cannot hold type {value_type:?}")));
@@ -226,10 +254,22 @@ impl MemTable {
             filter.prefetch(hash);
             hash
         });
-        let reservation = Entry::reserve(&self.arena, user_key.len(), value.len());
+        let protection_bytes = self.checks.protection_bytes;
+        let reservation = Entry::reserve(&self.arena, user_key.len(), value.len(), protection_bytes);
         let target = self.index.insert_target(user_key, sequence);
         let leaf = self.index.find_leaf(&target);
-        let entry = reservation.write(user_key, sequence, value_type, value);
+        let entry = if protection_bytes > 0 || protection.is_some() {
+            let made = || Protection::of(value_type, user_key, value).toggle_sequence(sequence);
+            let protection = protection.unwrap_or_else(made);
+            let kept = protection.to_bytes();
+            let kept = kept.get(..protection_bytes).unwrap_or_default();
+            let entry = reservation.write(user_key, sequence, value_type, value, kept);
+            // SAFETY: the entry was just written to the arena of `self`.
+            unsafe { entry.check_protection(protection) }?;
+            entry
+        } else {
+            reservation.write(user_key, sequence, value_type, value, &[])
+        };
         if self.index.insert(&self.arena, leaf, &target, entry).is_err() {
             return Err(Error::try_again("key+seq exists"));
         }
@@ -249,13 +289,24 @@ impl MemTable {
         Ok(())
     }
 
-    fn add_range_deletion(&self, sequence: SequenceNumber, start: &[u8], end: &[u8]) {
+    fn add_range_deletion(
+        &self,
+        sequence: SequenceNumber,
+        start: &[u8],
+        end: &[u8],
+        protection: Option<Protection>,
+    ) -> Result<()> {
         let bytes = start.len() + end.len() + FOOTER_SIZE;
-        self.range_deletions.add(RangeTombstone { start: start.to_vec(), end: end.to_vec(), sequence });
+        let tombstone = RangeTombstone { start: start.to_vec(), end: end.to_vec(), sequence };
+        if protection.is_some_and(|protection| protection != range_deletions::protection_of(&tombstone)) {
+            return Err(checks::mismatch());
+        }
+        self.range_deletions.add(tombstone, self.checks.protection_bytes > 0);
         self.counters.entries.fetch_add(1, Ordering::Relaxed);
         self.counters.data_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         self.range_deletion_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.note_first_sequence(sequence);
+        Ok(())
     }
 
     #[inline]
@@ -270,19 +321,25 @@ impl MemTable {
     /// Hands the point entries of the user key of `lookup` (an internal key for seeking) to `sink`, newest first, from the
     /// sequence of `lookup` down, until it has enough. Range deletions are the caller's to ask for first, with
     /// [`max_covering_tombstone`](Self::max_covering_tombstone).
+    ///
+    /// # Errors
+    /// `Corruption` when an entry fails the checks that the configuration asks for.
     #[inline]
-    pub fn get<S: GetSink + ?Sized>(&self, lookup: &[u8], sink: &mut S) {
-        self.get_from(lookup, None, sink);
+    pub fn get<S: GetSink + ?Sized>(&self, lookup: &[u8], sink: &mut S) -> Result<()> {
+        self.get_from(lookup, None, sink)
     }
 
     /// As [`get`](Self::get), with values that keep the memtable alive when they are pinned.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
     #[inline]
-    pub fn get_pinnable<S: GetSink + ?Sized>(self: &Arc<Self>, lookup: &[u8], sink: &mut S) {
-        self.get_from(lookup, Some(self), sink);
+    pub fn get_pinnable<S: GetSink + ?Sized>(self: &Arc<Self>, lookup: &[u8], sink: &mut S) -> Result<()> {
+        self.get_from(lookup, Some(self), sink)
     }
 
     #[inline]
-    fn get_from<S: GetSink + ?Sized>(&self, lookup: &[u8], owner: Option<&Arc<Self>>, sink: &mut S) {
+    fn get_from<S: GetSink + ?Sized>(&self, lookup: &[u8], owner: Option<&Arc<Self>>, sink: &mut S) -> Result<()> {
         let user_key = extract_user_key(lookup);
         if let Some(filter) = &self.filter {
             let may_contain = filter.may_contain(filter_hash(user_key));
@@ -290,10 +347,10 @@ impl MemTable {
                 count_filter_answer(may_contain);
             }
             if !may_contain {
-                return;
+                return Ok(());
             }
         }
-        self.get_unfiltered(lookup, user_key, owner, sink);
+        self.get_unfiltered(lookup, user_key, owner, sink)
     }
 
     fn get_unfiltered<S: GetSink + ?Sized>(
@@ -302,19 +359,27 @@ impl MemTable {
         user_key: &[u8],
         owner: Option<&Arc<Self>>,
         sink: &mut S,
-    ) {
+    ) -> Result<()> {
+        let mut from = lookup;
         let mut next = self.index.seek(lookup, Ahead::Nothing);
         while let Some(place) = next {
+            if self.checks.any() {
+                // SAFETY: the arena lives as long as `self`, and its entries are as `checks` says.
+                from = unsafe {
+                    self.checks.check(&self.order, place.entry(), Some((from, Direction::Up)))?;
+                    place.entry().ikey()
+                };
+            }
             // SAFETY: the arena lives as long as `self`.
             let (found_key, footer, value) = unsafe {
                 let (found_key, footer) = place.entry().key_parts();
                 (found_key, footer, place.entry().key_and_value().1)
             };
             if self.order.compare_user(found_key, user_key) != std::cmp::Ordering::Equal {
-                return;
+                return Ok(());
             }
             // Only key types are ever added.
-            let Some(value_type) = ValueType::from_u8(footer as u8) else { return };
+            let Some(value_type) = ValueType::from_u8(footer as u8) else { return Ok(()) };
             let key = ParsedInternalKey { user_key: found_key, sequence: SequenceNumber(footer >> 8), value_type };
             let value = match owner {
                 // SAFETY: the value lies in the arena of the memtable that `owner` keeps alive, and never changes.
@@ -322,15 +387,19 @@ impl MemTable {
                 None => ValueRef::borrowed(value),
             };
             if sink.accept(key, value) == GetControl::Stop {
-                return;
+                return Ok(());
             }
             // SAFETY: the place is of this index.
             next = unsafe { self.index.next(&place) };
         }
+        Ok(())
     }
 
     /// How many merge operands lie on top of `user_key`, counting at most `limit`.
-    pub fn count_merge_operands(&self, user_key: &[u8], limit: usize) -> usize {
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn count_merge_operands(&self, user_key: &[u8], limit: usize) -> Result<usize> {
         struct Counter {
             operands: usize,
             limit: usize,
@@ -346,8 +415,8 @@ impl MemTable {
         }
         let mut counter = Counter { operands: 0, limit };
         let lookup = firn_format::key::InternalKey::for_seek(user_key, SequenceNumber::MAX);
-        self.get(lookup.encoded(), &mut counter);
-        counter.operands
+        self.get(lookup.encoded(), &mut counter)?;
+        Ok(counter.operands)
     }
 
     /// A cursor over the point entries. It keeps the memtable alive, and sees at least all entries that were there when it
@@ -379,6 +448,14 @@ impl MemTable {
     /// The range deletions so far, as fragments. Cached until the next range deletion.
     pub fn range_tombstones(&self) -> Arc<FragmentedRangeTombstones> {
         self.range_deletions.fragments()
+    }
+
+    /// Checks that the range deletions are still what was added; their readers do not.
+    ///
+    /// # Errors
+    /// `Corruption` when one is not, if the configuration asks for protection.
+    pub fn verify_range_deletions(&self) -> Result<()> {
+        self.range_deletions.verify()
     }
 
     /// The sequence of the newest range deletion over `user_key` that a reader at `snapshot` sees; zero if there is none.

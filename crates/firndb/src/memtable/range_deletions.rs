@@ -8,9 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use firn_env::sync::RwLock;
+use firn_error::Result;
 use firn_format::comparator::InternalKeyComparator;
-use firn_format::key::SequenceNumber;
+use firn_format::key::{SequenceNumber, ValueType};
+use firn_format::protection::Protection;
 use firn_format::range_tombstone::{FragmentedRangeTombstones, RangeTombstone};
+
+use super::checks::mismatch;
 
 /// Tombstones beyond the fragments that a lookup goes through one by one before it rebuilds them, if the fragments are
 /// not many more themselves.
@@ -25,6 +29,9 @@ pub(super) struct RangeDeletions {
 
 struct Lists {
     tombstones: Vec<RangeTombstone>,
+    /// The exclusive or of the protections of all tombstones, if they are protected.
+    protection: u64,
+    is_protected: bool,
     /// Made of the first `fragmented` tombstones.
     fragments: Arc<FragmentedRangeTombstones>,
     fragmented: usize,
@@ -45,7 +52,13 @@ impl Lists {
 
 impl RangeDeletions {
     pub(super) fn new(order: InternalKeyComparator) -> Self {
-        let lists = Lists { tombstones: Vec::new(), fragments: Arc::default(), fragmented: 0 };
+        let lists = Lists {
+            tombstones: Vec::new(),
+            protection: 0,
+            is_protected: false,
+            fragments: Arc::default(),
+            fragmented: 0,
+        };
         Self { order, count: AtomicUsize::new(0), lists: RwLock::new(lists) }
     }
 
@@ -59,10 +72,28 @@ impl RangeDeletions {
         self.count.load(Ordering::Acquire)
     }
 
-    pub(super) fn add(&self, tombstone: RangeTombstone) {
+    /// Adds a tombstone; `protect` says whether [`verify`](Self::verify) shall notice when it changes, for all alike.
+    pub(super) fn add(&self, tombstone: RangeTombstone, protect: bool) {
         let mut lists = self.lists.write();
+        lists.is_protected = protect;
+        if protect {
+            lists.protection ^= protection_of(&tombstone).0;
+        }
         lists.tombstones.push(tombstone);
         self.count.store(lists.tombstones.len(), Ordering::Release);
+    }
+
+    /// Checks that the tombstones are still what was added.
+    ///
+    /// # Errors
+    /// `Corruption` when they are not.
+    pub(super) fn verify(&self) -> Result<()> {
+        let lists = self.lists.read();
+        let actual = || lists.tombstones.iter().fold(0, |sum, tombstone| sum ^ protection_of(tombstone).0);
+        if lists.is_protected && actual() != lists.protection {
+            return Err(mismatch());
+        }
+        Ok(())
     }
 
     pub(super) fn fragments(&self) -> Arc<FragmentedRangeTombstones> {
@@ -92,6 +123,11 @@ impl RangeDeletions {
     }
 }
 
+/// The protection of a tombstone as an entry of a memtable.
+pub(super) fn protection_of(tombstone: &RangeTombstone) -> Protection {
+    Protection::of(ValueType::RangeDeletion, &tombstone.start, &tombstone.end).toggle_sequence(tombstone.sequence)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,11 +136,10 @@ mod tests {
     fn lookups_see_every_tombstone_with_and_without_fragments() {
         let deletions = RangeDeletions::new(InternalKeyComparator::default());
         for i in 0..200_u8 {
-            deletions.add(RangeTombstone {
-                start: vec![i],
-                end: vec![i + 2],
-                sequence: SequenceNumber(u64::from(i) + 1),
-            });
+            deletions.add(
+                RangeTombstone { start: vec![i], end: vec![i + 2], sequence: SequenceNumber(u64::from(i) + 1) },
+                true,
+            );
             if i == 50 {
                 assert_eq!(deletions.fragments().tombstone_count(), 51);
             }
@@ -114,5 +149,19 @@ mod tests {
             assert_eq!(at(i + 2, 1000), 0);
         }
         assert_eq!(deletions.count(), 200);
+        deletions.verify().unwrap();
+    }
+
+    #[test]
+    fn a_tombstone_that_changes_is_noticed() {
+        for protect in [false, true] {
+            let deletions = RangeDeletions::new(InternalKeyComparator::default());
+            let tombstone =
+                |end: &[u8]| RangeTombstone { start: b"a".to_vec(), end: end.to_vec(), sequence: SequenceNumber(7) };
+            deletions.add(tombstone(b"m"), protect);
+            deletions.verify().unwrap();
+            deletions.lists.write().tombstones[0] = tombstone(b"n");
+            assert_eq!(deletions.verify().is_err(), protect);
+        }
     }
 }

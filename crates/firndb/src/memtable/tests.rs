@@ -34,7 +34,7 @@ impl GetSink for Collect {
 
 fn get(table: &MemTable, key: &[u8], snapshot: u64, limit: usize) -> Vec<(u64, ValueType, Vec<u8>)> {
     let mut sink = Collect { limit, ..Collect::default() };
-    table.get(InternalKey::for_seek(key, SequenceNumber(snapshot)).encoded(), &mut sink);
+    table.get(InternalKey::for_seek(key, SequenceNumber(snapshot)).encoded(), &mut sink).unwrap();
     sink.found
 }
 
@@ -103,9 +103,9 @@ fn merge_operands_are_counted_from_the_top() {
     let table = bytewise();
     table.add(SequenceNumber(1), ValueType::Value, b"k", b"").unwrap();
     (2..6).for_each(|s| table.add(SequenceNumber(s), ValueType::Merge, b"k", b"").unwrap());
-    assert_eq!(table.count_merge_operands(b"k", 10), 4);
-    assert_eq!(table.count_merge_operands(b"k", 3), 3);
-    assert_eq!(table.count_merge_operands(b"j", 3), 0);
+    assert_eq!(table.count_merge_operands(b"k", 10).unwrap(), 4);
+    assert_eq!(table.count_merge_operands(b"k", 3).unwrap(), 3);
+    assert_eq!(table.count_merge_operands(b"j", 3).unwrap(), 0);
 }
 
 #[test]

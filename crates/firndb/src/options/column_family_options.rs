@@ -146,7 +146,7 @@ option_set! {
         /// memtable.
         memtable_prefix_bloom_size_ratio: f64 = 0.0 => mutable;
         /// Per-entry memtable checksum bytes: 0,1,2,4,8.
-        memtable_protection_bytes_per_key: u32 = 0 => mutable inert;
+        memtable_protection_bytes_per_key: u32 = 0 => mutable;
         /// Verify per-entry checksums in memtable seeks. Alias key `memtable_veirfy_per_key_checksum_on_seek`
         /// (misspelt) is accepted.
         memtable_verify_per_key_checksum_on_seek: bool = false => mutable new inert;
@@ -165,9 +165,9 @@ option_set! {
         /// No filters on the last level.
         optimize_filters_for_hits: bool = false;
         /// Re-read and verify each new table.
-        paranoid_file_checks: bool = false => mutable inert;
+        paranoid_file_checks: bool = false => mutable;
         /// Verify key order while reading skip-list memtables.
-        paranoid_memory_checks: bool = false => mutable new inert;
+        paranoid_memory_checks: bool = false => mutable new;
         /// Age after which a file is rewritten at the same level.
         periodic_compaction_seconds: u64 = u64::MAX - 1 => mutable;
         /// false strips user timestamps at flush.

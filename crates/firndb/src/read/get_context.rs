@@ -205,7 +205,9 @@ pub fn get_from_memtable(memtable: &Arc<MemTable>, lookup: &[u8], context: &mut 
         let snapshot = SequenceNumber(extract_footer(lookup) >> 8);
         context.cover(memtable.max_covering_tombstone(context.user_key(), snapshot));
     }
-    memtable.get_pinnable(lookup, context);
+    if let Err(error) = memtable.get_pinnable(lookup, context) {
+        context.fail(error);
+    }
     context.is_done()
 }
 

@@ -59,6 +59,8 @@ const CF_CHOICES: Choices = &[
     ("compaction_pri", &["kByCompensatedSize", "kOldestLargestSeqFirst", "kOldestSmallestSeqFirst", "kRoundRobin"]),
     ("disable_auto_compactions", &["true"]),
     ("paranoid_file_checks", &["true"]),
+    ("paranoid_memory_checks", &["true"]),
+    ("memtable_protection_bytes_per_key", &["1", "2", "4", "8"]),
     ("memtable_max_range_deletions", &["5"]),
     ("bottommost_compression", &["kZSTD", "kNoCompression"]),
     ("report_bg_io_stats", &["true"]),
