@@ -92,7 +92,7 @@ impl Footer {
         }
         let start = tail.len().checked_sub(FOOTER_SIZE).ok_or_else(|| too_short(file_size))?;
         let footer: [u8; FOOTER_SIZE] = bytes_at(tail, start)?;
-        let footer_offset = file_size - FOOTER_SIZE as u64;
+        let footer_offset = file_size.checked_sub(FOOTER_SIZE as u64).ok_or_else(|| too_short(file_size))?;
         Self::decode_modern(&footer, footer_offset).map_err(|error| error.with_offset(footer_offset))
     }
 
