@@ -95,11 +95,11 @@ impl BlockCursor {
         let entries = block.entries();
         let at = self.next_entry;
         let mut at_restart = false;
+        self.valid = false;
         if block.layout.separated_values {
             at_restart =
                 self.next_restart < block.layout.num_restarts && block.restart_offset(self.next_restart)? == at;
         }
-        self.valid = false;
         let Some(entry) = EntryHeader::decode(entries, at, at_restart) else {
             return Err(bad_entry());
         };
@@ -190,7 +190,8 @@ impl BlockCursor {
     fn leave_behind(&mut self, block: BlockView<'_>) -> Result<()> {
         self.behind.clear();
         if block.layout.separated_values {
-            self.next_restart = self.restart_before(block, self.entry_start + 1)? + 1;
+            let restart = self.restart_before(block, self.entry_start + 1);
+            self.next_restart = restart.inspect_err(|_| self.valid = false)? + 1;
         }
         Ok(())
     }
@@ -222,6 +223,7 @@ impl BlockCursor {
                 return Ok(false);
             }
             // Entries can only be read forwards: read the interval up to here once, and hand it out from its end.
+            self.valid = false;
             let restart = self.restart_before(block, end)?;
             self.rewind_to_restart(block, restart)?;
             if self.next_entry >= end {
