@@ -176,6 +176,7 @@ impl DataBlocks {
             self.dictionary.as_ref(),
             |offset, stored_bytes| padding.before(offset, stored_bytes),
         )?;
+        output.warm(block.handle, payload)?;
         output.pad(padding.after(output.offset()))?;
         self.counts.blocks += 1;
         match &self.compressor {

@@ -24,6 +24,7 @@ pub use collector::TablePropertiesCollector;
 pub use options::TableBuilderOptions;
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use firn_env::WritableFile;
 use firn_error::{Error, Result};
@@ -36,13 +37,13 @@ use firn_format::key::{ParsedInternalKey, ValueType, parse_internal_key};
 use firn_format::properties::{TableProperties, names};
 
 use crate::options::{DataBlockIndexType, FlushBlockPolicy, IndexShorteningMode, IndexType};
-use crate::reader::meta;
+use crate::reader::{cache_key_base, meta};
 use data::{DataBlocks, DataCounts};
 use filter::{FilterPartitioning, TableFilterBuilder};
 use flush_policy::FlushPolicy;
 use hash_index::HashIndexBuilder;
 use index::{IndexCollector, IndexOptions};
-use output::TableOutput;
+use output::{CacheWarmer, TableOutput};
 
 /// What a finished table file is.
 #[derive(Clone, Debug)]
@@ -149,7 +150,7 @@ impl TableBuilder {
                 (table.partition_filters && index_type == IndexType::TwoLevelIndexSearch).then_some(partitioning),
             )
         });
-        let output = TableOutput::new(
+        let mut output = TableOutput::new(
             file,
             table.checksum,
             options.base_context_checksum(),
@@ -158,6 +159,10 @@ impl TableBuilder {
         );
         let data = DataBlocks::new(&options, index)?;
         let properties = options.initial_properties(index_type, restart_interval);
+        if let Some(cache) = &options.warm_cache {
+            let keys = cache_key_base(&properties, &options.db_session_id, options.original_file_number);
+            output.set_warmer(CacheWarmer::new(Arc::clone(cache), keys, options.statistics.clone()));
+        }
         Ok(Self {
             hash_index: (index_type == IndexType::HashSearch).then(HashIndexBuilder::default),
             output,

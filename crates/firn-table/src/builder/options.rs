@@ -11,7 +11,9 @@ use firn_format::properties::{TableProperties, UNKNOWN_COLUMN_FAMILY, names};
 use firn_format::slice_transform::SliceTransform;
 
 use super::collector::TablePropertiesCollector;
+use crate::block_ref::BlockCache;
 use crate::options::{BlockBasedTableOptions, IndexType};
+use crate::statistics::Statistics;
 
 /// How a table is written and what its properties say.
 pub struct TableBuilderOptions {
@@ -56,6 +58,10 @@ pub struct TableBuilderOptions {
     pub original_file_number: u64,
     /// Further user-collected properties, as name and value.
     pub user_properties: Vec<(Vec<u8>, Vec<u8>)>,
+    /// A cache that the data blocks go into beside the file (`prepopulate_block_cache`). Default: none.
+    pub warm_cache: Option<Arc<BlockCache>>,
+    /// Counts what goes into that cache. Default: none.
+    pub statistics: Option<Arc<Statistics>>,
     /// Collectors that watch the entries.
     pub collectors: Vec<Box<dyn TablePropertiesCollector>>,
 }
@@ -83,6 +89,8 @@ impl Default for TableBuilderOptions {
             db_host_id: String::new(),
             original_file_number: 0,
             user_properties: Vec::new(),
+            warm_cache: None,
+            statistics: None,
             collectors: Vec::new(),
         }
     }

@@ -1,10 +1,19 @@
 //! Blocks on their way into the file: compression, checksum, trailer, offset.
 
+use std::sync::Arc;
+
 use firn_env::WritableFile;
 use firn_error::{Error, Result};
 use firn_format::checksum::{ChecksumType, compute_with_last_byte, context_modifier};
 use firn_format::compression::{self, CompressionType, Compressor, DecompressionDictionary, SizeFormat};
 use firn_format::index::BlockHandle;
+use firn_format::unique_id::CacheKeyBase;
+
+use crate::block_ref::{BlockCache, TableBlock};
+use crate::cache::{CacheKey, CachePriority};
+use crate::data_block::DataBlock;
+use crate::reader::count;
+use crate::statistics::Statistics;
 
 /// A new table file and how its blocks are written.
 #[derive(Debug)]
@@ -18,6 +27,31 @@ pub(crate) struct TableOutput {
     compressed: Vec<u8>,
     /// Which trailer types were written; index = type byte.
     types_written: [bool; 256],
+    warmer: Option<CacheWarmer>,
+}
+
+/// Where data blocks go beside the file, for readers to find them in memory.
+#[derive(Debug)]
+pub(crate) struct CacheWarmer {
+    cache: Arc<BlockCache>,
+    keys: CacheKeyBase,
+    statistics: Option<Arc<Statistics>>,
+}
+
+impl CacheWarmer {
+    pub(crate) fn new(cache: Arc<BlockCache>, keys: CacheKeyBase, statistics: Option<Arc<Statistics>>) -> Self {
+        Self { cache, keys, statistics }
+    }
+
+    /// Puts a data block into the cache; one that does not fit stays out.
+    fn insert(&self, handle: BlockHandle, payload: &[u8]) -> Result<()> {
+        let block = TableBlock::Data(DataBlock::new(payload)?);
+        let charge_bytes = block.memory_bytes();
+        let key = CacheKey::from(self.keys.block_key(handle.offset));
+        let inserted = self.cache.insert(&key, block, charge_bytes, CachePriority::Low);
+        count::DATA.inserted(self.statistics.as_ref(), charge_bytes, inserted.is_ok());
+        Ok(())
+    }
 }
 
 /// A payload as it will be stored.
@@ -50,7 +84,18 @@ impl TableOutput {
             verify_compression,
             compressed: Vec::new(),
             types_written: [false; 256],
+            warmer: None,
         }
+    }
+
+    /// From now on data blocks go into a cache too.
+    pub(crate) fn set_warmer(&mut self, warmer: CacheWarmer) {
+        self.warmer = Some(warmer);
+    }
+
+    /// Puts the data block that was just written at `handle` into the cache, if it is to be there.
+    pub(crate) fn warm(&self, handle: BlockHandle, payload: &[u8]) -> Result<()> {
+        self.warmer.as_ref().map_or(Ok(()), |warmer| warmer.insert(handle, payload))
     }
 
     /// Where the next byte goes.

@@ -25,7 +25,7 @@ mod table;
 pub use key::CacheKey;
 
 use crate::cache::shard::{Inserted, Shard};
-use crate::cache::slot::Slot;
+use crate::cache::slot::{Life, Slot};
 use firn_env::sync::Arc;
 use firn_env::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use firn_error::{Error, ErrorKind, Result, SubCode};
@@ -36,7 +36,7 @@ use std::ptr::NonNull;
 /// How long a value that is never used stays, in rounds of the CLOCK hand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CachePriority {
-    /// Index and filter blocks with high priority: three rounds.
+    /// Index and filter blocks with high priority: three rounds, and longer while they fit their pool.
     High,
     /// Data blocks: two rounds.
     #[default]
@@ -46,11 +46,11 @@ pub enum CachePriority {
 }
 
 impl CachePriority {
-    const fn countdown(self) -> u64 {
+    const fn life(self) -> Life {
         match self {
-            Self::High => 3,
-            Self::Low => 2,
-            Self::Bottom => 1,
+            Self::High => Life::new(3, true),
+            Self::Low => Life::new(2, false),
+            Self::Bottom => Life::new(1, false),
         }
     }
 }
@@ -64,6 +64,9 @@ pub struct CacheOptions {
     pub num_shard_bits: i32,
     /// Refuse an insertion that would exceed the capacity, instead of exceeding it; default false.
     pub strict_capacity_limit: bool,
+    /// Share of the capacity up to which values of high priority stay while there are others that nobody refers to;
+    /// default 0.5.
+    pub high_pri_pool_ratio: f64,
     /// What values will about be charged, in bytes, for the first size of the tables; default 16 KiB.
     pub estimated_entry_charge: usize,
 }
@@ -71,7 +74,13 @@ pub struct CacheOptions {
 impl CacheOptions {
     /// Options for a capacity, all else default.
     pub fn new(capacity_bytes: usize) -> Self {
-        Self { capacity_bytes, num_shard_bits: -1, strict_capacity_limit: false, estimated_entry_charge: 16 << 10 }
+        Self {
+            capacity_bytes,
+            num_shard_bits: -1,
+            strict_capacity_limit: false,
+            high_pri_pool_ratio: 0.5,
+            estimated_entry_charge: 16 << 10,
+        }
     }
 
     fn shard_bits(&self) -> u32 {
@@ -88,6 +97,8 @@ impl CacheOptions {
 #[derive(Debug, Default)]
 struct Totals {
     usage_bytes: AtomicUsize,
+    /// What of it are values of high priority.
+    high_bytes: AtomicUsize,
     entries: AtomicUsize,
 }
 
@@ -98,6 +109,7 @@ pub struct Cache<V: Send + Sync + 'static> {
     totals: Arc<Totals>,
     capacity_bytes: AtomicUsize,
     strict_capacity_limit: AtomicBool,
+    high_pri_pool_ratio: f64,
     next_id: AtomicU64,
 }
 
@@ -114,6 +126,7 @@ impl<V: Send + Sync + 'static> Cache<V> {
             totals,
             capacity_bytes: AtomicUsize::new(options.capacity_bytes),
             strict_capacity_limit: AtomicBool::new(options.strict_capacity_limit),
+            high_pri_pool_ratio: options.high_pri_pool_ratio.clamp(0.0, 1.0),
             next_id: AtomicU64::new(1),
         }
     }
@@ -162,7 +175,7 @@ impl<V: Send + Sync + 'static> Cache<V> {
         let mut evicted = Vec::new();
         self.reserve(hash, charge_bytes, &mut evicted)?;
         let shard = self.shard_of(hash);
-        let Inserted { slot, replaced } = shard.insert(key, hash, value, charge_bytes, priority.countdown());
+        let Inserted { slot, replaced } = shard.insert(key, hash, value, charge_bytes, priority.life());
         let reference = CacheRef::new(slot, shard);
         // Values are dropped outside of every lock: dropping may be slow, and may come back to the cache.
         drop((evicted, replaced));
@@ -178,21 +191,30 @@ impl<V: Send + Sync + 'static> Cache<V> {
         }
         let strict = self.has_strict_capacity_limit();
         let first = self.shard_index(hash);
-        for patient in [false, true] {
+        // The pool of high priority gives way when the others are not enough.
+        for (patient, spared) in [(false, self.high_pool_bytes()), (false, 0), (true, 0)] {
             for i in 0..self.shards.len() {
                 let over = self.usage_bytes().saturating_sub(capacity);
                 if over == 0 {
                     return Ok(());
                 }
-                self.shards[(first + i) & (self.shards.len() - 1)].evict(over, patient, evicted);
+                self.shards[(first + i) & (self.shards.len() - 1)].evict(over, patient, spared, evicted);
             }
-            if self.usage_bytes() <= capacity || !strict {
+            if self.usage_bytes() <= capacity || (!strict && spared == 0) {
                 return Ok(());
             }
+        }
+        if !strict {
+            return Ok(());
         }
         self.totals.usage_bytes.fetch_sub(bytes, Ordering::Relaxed);
         Err(Error::new(ErrorKind::Aborted, "Insert failed due to LRU cache being full.")
             .with_subcode(SubCode::MemoryLimit))
+    }
+
+    /// How many bytes of values of high priority are spared.
+    fn high_pool_bytes(&self) -> usize {
+        (self.capacity_bytes() as f64 * self.high_pri_pool_ratio) as usize
     }
 
     /// Counts `bytes` of memory held elsewhere against the capacity until the result is dropped.
@@ -235,7 +257,7 @@ impl<V: Send + Sync + 'static> Cache<V> {
                 return;
             }
             let mut evicted = Vec::new();
-            shard.evict(over, true, &mut evicted);
+            shard.evict(over, true, 0, &mut evicted);
         }
     }
 

@@ -8,7 +8,7 @@
 //! Always true here: a key is visible at most once in all tables of its shard, but for moments while a value moves, when it
 //! is nowhere.
 
-use super::slot::{Acquired, Hidden, Slot, Visit};
+use super::slot::{Acquired, Hidden, Life, Slot, Visit};
 use super::table::{Probe, Table};
 use super::{CacheKey, Totals};
 use firn_env::sync::atomic::{AtomicPtr, Ordering};
@@ -141,6 +141,9 @@ impl<V: Send + Sync + 'static> Shard<V> {
         debug_assert!(table.contains(slot));
         self.totals.usage_bytes.fetch_sub(charge, Ordering::Relaxed);
         self.totals.entries.fetch_sub(1, Ordering::Relaxed);
+        if slot.is_high() {
+            self.totals.high_bytes.fetch_sub(charge, Ordering::Relaxed);
+        }
         // SAFETY: passed on from the caller; the slot is one of this table.
         unsafe { table.vacate(slot) }
     }
@@ -152,7 +155,7 @@ impl<V: Send + Sync + 'static> Shard<V> {
         hash: u64,
         value: V,
         charge_bytes: usize,
-        countdown: u64,
+        life: Life,
     ) -> Inserted<'_, V> {
         let _changes = self.changes.lock();
         let replaced = self.erase_locked(key, hash);
@@ -160,7 +163,10 @@ impl<V: Send + Sync + 'static> Shard<V> {
             self.grow();
         }
         self.totals.entries.fetch_add(1, Ordering::Relaxed);
-        let slot = self.newest().publish(key, hash, value, charge_bytes, countdown, 1);
+        if life.is_high() {
+            self.totals.high_bytes.fetch_add(charge_bytes, Ordering::Relaxed);
+        }
+        let slot = self.newest().publish(key, hash, value, charge_bytes, life, 1);
         Inserted { slot, replaced }
     }
 
@@ -179,19 +185,19 @@ impl<V: Send + Sync + 'static> Shard<V> {
         };
         for table in self.tables().skip(1).filter(|table| table.taken() > 0) {
             for slot in table.slots() {
-                if let Some(countdown) = slot.claim() {
+                if let Some(life) = slot.claim() {
                     let (key, charge) = (slot.key(), slot.charge_bytes());
                     // SAFETY: the slot was just claimed, under the mutex, and is one of this table.
                     let value = unsafe { table.vacate(slot) };
-                    larger.publish(&key, key.hash(), value, charge, countdown, 0);
+                    larger.publish(&key, key.hash(), value, charge, life, 0);
                 }
             }
         }
     }
 
     /// Makes at least `bytes` free if that many belong to values which nobody refers to, or, unless `patient`, gives up
-    /// when most values are pinned.
-    pub(super) fn evict(&self, bytes: usize, patient: bool, evicted: &mut Vec<V>) {
+    /// when most values are pinned. While values of high priority take at most `spared_high_bytes`, they stay.
+    pub(super) fn evict(&self, bytes: usize, patient: bool, spared_high_bytes: usize, evicted: &mut Vec<V>) {
         let _changes = self.changes.lock();
         let mut freed = 0;
         let mut taken_out = 0;
@@ -206,7 +212,8 @@ impl<V: Send + Sync + 'static> Shard<V> {
                     return;
                 }
                 let slot = table.next_under_hand();
-                match slot.visit() {
+                let high_bytes = self.totals.high_bytes.load(Ordering::Relaxed);
+                match slot.visit(high_bytes <= spared_high_bytes) {
                     Visit::Empty | Visit::Aged => {}
                     Visit::Pinned => {
                         pinned += 1;

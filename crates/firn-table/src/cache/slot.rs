@@ -1,7 +1,7 @@
 //! One place for one value, and the atomic word that says who may do what with it.
 //!
 //! ```text
-//! word     references (32 bits) | countdown (2 bits) | ... | state
+//! word     references (32 bits) | countdown (2 bits) | high priority | ... | state
 //!
 //! empty ──claim──▶ claimed ──publish──▶ visible ──hide──▶ invisible ──claim──▶ claimed ──vacate──▶ empty
 //!                                          └───────────claim (no references)──────▶
@@ -22,12 +22,29 @@ const ONE_REFERENCE: u64 = 1;
 const REFERENCES: u64 = u32::MAX as u64;
 const COUNTDOWN_SHIFT: u32 = 32;
 const COUNTDOWN: u64 = 3 << COUNTDOWN_SHIFT;
+/// The value belongs to the pool of high priority.
+const HIGH: u64 = 1 << 34;
 const VISIBLE: u64 = 1 << 60;
 const INVISIBLE: u64 = 1 << 61;
 const CLAIMED: u64 = 1 << 62;
 /// Beside `INVISIBLE`: the cache is gone, and this slot's last reference holds a strong count of the shard.
 const ORPHAN: u64 = 1 << 63;
 const STATE: u64 = VISIBLE | INVISIBLE | CLAIMED | ORPHAN;
+
+/// How long a value stays: its countdown and whether it belongs to the pool of high priority; bits of the word.
+#[derive(Clone, Copy)]
+pub(super) struct Life(u64);
+
+impl Life {
+    /// So many rounds of the hand.
+    pub(super) const fn new(countdown: u64, high: bool) -> Self {
+        Self((countdown << COUNTDOWN_SHIFT & COUNTDOWN) | if high { HIGH } else { 0 })
+    }
+
+    pub(super) const fn is_high(self) -> bool {
+        self.0 & HIGH != 0
+    }
+}
 
 /// A place for a value. All bytes zero is an empty slot.
 #[repr(align(64))]
@@ -182,6 +199,11 @@ impl<V> Slot<V> {
         self.word.fetch_and(!COUNTDOWN, Ordering::Relaxed);
     }
 
+    /// Whether the value belongs to the pool of high priority; meaningful to holders of a claim.
+    pub(super) fn is_high(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & HIGH != 0
+    }
+
     /// Under the mutex: whether a value can be put here.
     pub(super) fn is_empty(&self) -> bool {
         self.word.load(Ordering::Relaxed) & STATE == 0
@@ -199,7 +221,7 @@ impl<V> Slot<V> {
     }
 
     /// Under the mutex: fills an empty slot and makes it visible with `references` counted.
-    pub(super) fn publish(&self, key: &CacheKey, value: V, charge_bytes: usize, countdown: u64, references: u64) {
+    pub(super) fn publish(&self, key: &CacheKey, value: V, charge_bytes: usize, life: Life, references: u64) {
         debug_assert!(self.is_empty());
         self.word.fetch_or(CLAIMED, Ordering::Acquire);
         self.file.store(key.file, Ordering::Relaxed);
@@ -209,23 +231,23 @@ impl<V> Slot<V> {
         unsafe { (*self.value.get()).write(value) };
         // Claimed becomes visible and the references are added in one step; references that came too late stay counted.
         // Release: whoever sees the slot visible sees key and value.
-        let change = VISIBLE.wrapping_sub(CLAIMED).wrapping_add(countdown << COUNTDOWN_SHIFT).wrapping_add(references);
+        let change = VISIBLE.wrapping_sub(CLAIMED).wrapping_add(life.0).wrapping_add(references);
         self.word.fetch_add(change, Ordering::Release);
     }
 
-    /// Under the mutex: claims the slot if it is visible and nobody refers to it; returns the countdown it had.
-    pub(super) fn claim(&self) -> Option<u64> {
+    /// Under the mutex: claims the slot if it is visible and nobody refers to it; returns the life it had.
+    pub(super) fn claim(&self) -> Option<Life> {
         let word = self.word.load(Ordering::Relaxed);
         if word & VISIBLE == 0 || word & REFERENCES != 0 {
             return None;
         }
         // Acquire: pairs with the releases of all earlier references.
-        self.word.compare_exchange(word, CLAIMED, Ordering::AcqRel, Ordering::Relaxed).ok()?;
-        Some((word & COUNTDOWN) >> COUNTDOWN_SHIFT)
+        self.word.compare_exchange(word, CLAIMED | (word & HIGH), Ordering::AcqRel, Ordering::Relaxed).ok()?;
+        Some(Life(word & (COUNTDOWN | HIGH)))
     }
 
-    /// Under the mutex: what the CLOCK hand does to this slot.
-    pub(super) fn visit(&self) -> Visit {
+    /// Under the mutex: what the CLOCK hand does to this slot. With `spare_high`, values of high priority stay.
+    pub(super) fn visit(&self, spare_high: bool) -> Visit {
         let word = self.word.load(Ordering::Relaxed);
         if word & VISIBLE == 0 {
             return if word & INVISIBLE != 0 { Visit::Pinned } else { Visit::Empty };
@@ -235,8 +257,10 @@ impl<V> Slot<V> {
         }
         let (next, outcome) = if word & COUNTDOWN != 0 {
             (word - (1 << COUNTDOWN_SHIFT), Visit::Aged)
+        } else if spare_high && word & HIGH != 0 {
+            return Visit::Aged;
         } else {
-            (CLAIMED, Visit::Claimed)
+            (CLAIMED | (word & HIGH), Visit::Claimed)
         };
         match self.word.compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => outcome,
@@ -293,7 +317,7 @@ impl<V> Slot<V> {
         // SAFETY: the claim makes the caller the only user of the value, which `publish` wrote.
         let value = unsafe { (*self.value.get()).assume_init_read() };
         // Not a store: references that came too late stay counted until they are given back.
-        self.word.fetch_xor(CLAIMED, Ordering::Release);
+        self.word.fetch_and(!(CLAIMED | HIGH), Ordering::Release);
         value
     }
 }

@@ -7,7 +7,7 @@
 //! slots are taken.
 
 use super::CacheKey;
-use super::slot::Slot;
+use super::slot::{Life, Slot};
 use crate::pages::{Backing, HUGE_PAGE_BYTES, map_zeroed, unmap};
 use firn_env::sync::atomic::{AtomicUsize, Ordering};
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
@@ -144,7 +144,7 @@ impl<V> Table<V> {
         hash: u64,
         value: V,
         charge_bytes: usize,
-        countdown: u64,
+        life: Life,
         references: u64,
     ) -> &Slot<V> {
         let mut probe = Probe::new(hash);
@@ -152,7 +152,7 @@ impl<V> Table<V> {
         loop {
             let slot = self.slot(probe.position);
             if slot.is_empty() {
-                slot.publish(key, value, charge_bytes, countdown, references);
+                slot.publish(key, value, charge_bytes, life, references);
                 self.counters.taken.fetch_add(1, Ordering::Relaxed);
                 return slot;
             }

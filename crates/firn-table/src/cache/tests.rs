@@ -306,3 +306,46 @@ fn measure_hits() {
         assert_eq!(found, 3 * keys.len() as u64);
     }
 }
+
+/// How many of `high` values of high priority are left after a stream of others, in a cache for 100.
+fn high_values_left(high: u64, high_pri_pool_ratio: f64) -> usize {
+    let options =
+        CacheOptions { num_shard_bits: 0, estimated_entry_charge: 1, high_pri_pool_ratio, ..CacheOptions::new(100) };
+    let cache = Cache::new(&options);
+    for i in 0..high {
+        drop(cache.insert(&key(i), "high", 1, CachePriority::High).unwrap());
+    }
+    for i in high..high + 2000 {
+        drop(cache.insert(&key(i), "low", 1, CachePriority::Low).unwrap());
+        assert!(cache.usage_bytes() <= 100);
+    }
+    (0..high).filter(|i| cache.lookup(&key(*i)).is_some()).count()
+}
+
+#[test]
+fn values_of_high_priority_stay_while_they_fit_their_pool() {
+    assert_eq!(high_values_left(10, 0.2), 10);
+    assert_eq!(high_values_left(10, 0.0), 0);
+    assert_eq!(high_values_left(90, 0.2), 20);
+    // One made room for the first of the others, which then make room for each other.
+    assert_eq!(high_values_left(200, 1.0), 99);
+}
+
+#[test]
+fn the_pool_of_high_priority_gives_way_to_what_is_in_use() {
+    let options = CacheOptions { num_shard_bits: 0, estimated_entry_charge: 1, ..CacheOptions::new(100) };
+    let options = CacheOptions { strict_capacity_limit: true, ..options };
+    let cache = Cache::new(&options);
+    for i in 0..50 {
+        drop(cache.insert(&key(i), i, 1, CachePriority::High).unwrap());
+    }
+    let held: Vec<_> = (50..150).map(|i| cache.insert(&key(i), i, 1, CachePriority::Low).unwrap()).collect();
+    assert!(cache.insert(&key(150), 150, 1, CachePriority::Low).is_err());
+    drop(held);
+    for i in 0..50 {
+        drop(cache.insert(&key(i), i, 1, CachePriority::High).unwrap());
+    }
+    assert_eq!(cache.totals.high_bytes.load(Ordering::Relaxed), 50);
+    cache.erase_unreferenced();
+    assert_eq!((cache.usage_bytes(), cache.totals.high_bytes.load(Ordering::Relaxed)), (0, 0));
+}

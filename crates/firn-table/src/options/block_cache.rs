@@ -18,9 +18,9 @@ option_set! {
         num_shard_bits: i32 = -1;
         /// Refuse entries beyond the capacity.
         strict_capacity_limit: bool = false;
-        /// Part of the capacity for entries of high priority; accepted.
+        /// Part of the capacity up to which entries of high priority stay.
         high_pri_pool_ratio: f64 = 0.5;
-        /// Part of the capacity for entries of low priority; accepted.
+        /// Part of the capacity for entries of low priority; accepted, since nothing of bottom priority competes with them.
         low_pri_pool_ratio: f64 = 0.0;
     }
 }
@@ -58,6 +58,7 @@ impl OptionCodec<Option<Arc<BlockCache>>> for BlockCacheCodec {
         let options = CacheOptions {
             num_shard_bits: fields.num_shard_bits,
             strict_capacity_limit: fields.strict_capacity_limit,
+            high_pri_pool_ratio: fields.high_pri_pool_ratio,
             ..CacheOptions::new(fields.capacity)
         };
         *slot = Some(Arc::new(BlockCache::new(&options)));

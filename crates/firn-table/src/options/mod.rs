@@ -163,7 +163,7 @@ option_set! {
         /// Whether index and filter blocks live in the block cache instead of beside the open table.
         cache_index_and_filter_blocks: bool = false => mutable;
         /// Whether they are inserted with high priority.
-        cache_index_and_filter_blocks_with_high_priority: bool = true => mutable inert;
+        cache_index_and_filter_blocks_with_high_priority: bool = true => mutable;
         /// Checksum of every block.
         checksum: ChecksumType = ChecksumType::Xxh3 => mutable;
         /// Keys per bucket of the data blocks' hash index.
@@ -199,7 +199,7 @@ option_set! {
         /// Target size of index and filter partitions in bytes.
         metadata_block_size: u64 = 4096 => mutable;
         /// Which metadata blocks stay pinned in the block cache.
-        metadata_cache_options: MetadataCacheOptions = MetadataCacheOptions::default(), with Nested => mutable inert;
+        metadata_cache_options: MetadataCacheOptions = MetadataCacheOptions::default(), with Nested => mutable;
         /// Run without a block cache.
         no_block_cache: bool = false => mutable;
         /// Sequential reads of an iterator before automatic read-ahead starts.
@@ -212,8 +212,8 @@ option_set! {
         pin_l0_filter_and_index_blocks_in_cache: bool = false => mutable;
         /// Pin the top level of partitioned metadata in the block cache; `metadata_cache_options` supersedes it.
         pin_top_level_index_and_filter: bool = true => mutable;
-        /// Which freshly written blocks are put into the block cache.
-        prepopulate_block_cache: PrepopulateBlockCache = PrepopulateBlockCache::Disable => mutable inert;
+        /// Which freshly written data blocks are put into the block cache.
+        prepopulate_block_cache: PrepopulateBlockCache = PrepopulateBlockCache::Disable => mutable;
         /// Bytes per bit of the read amplification statistics; 0 is off.
         read_amp_bytes_per_bit: u32 = 0, with TruncatedU32 => mutable inert;
         /// Keys first and values last inside data blocks.

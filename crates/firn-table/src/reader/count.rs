@@ -6,26 +6,26 @@ use crate::cache::CachePriority;
 use crate::statistics::{PerfMetric, Statistics, Ticker, perf_add};
 
 /// The counters of one kind of block.
-pub(super) struct BlockCounters {
+pub(crate) struct BlockCounters {
     hit: Ticker,
     miss: Ticker,
     add: Ticker,
     bytes_insert: Ticker,
     perf_hit: Option<PerfMetric>,
     perf_read: Option<PerfMetric>,
-    /// How long the cache tries to keep such blocks.
-    pub(super) priority: CachePriority,
+    /// Whether blocks have the priority of metadata in the cache.
+    is_metadata: bool,
 }
 
 /// Of data blocks.
-pub(super) const DATA: BlockCounters = BlockCounters {
+pub(crate) const DATA: BlockCounters = BlockCounters {
     hit: Ticker::BlockCacheDataHit,
     miss: Ticker::BlockCacheDataMiss,
     add: Ticker::BlockCacheDataAdd,
     bytes_insert: Ticker::BlockCacheDataBytesInsert,
     perf_hit: None,
     perf_read: None,
-    priority: CachePriority::Low,
+    is_metadata: false,
 };
 
 /// Of index blocks.
@@ -36,7 +36,7 @@ pub(super) const INDEX: BlockCounters = BlockCounters {
     bytes_insert: Ticker::BlockCacheIndexBytesInsert,
     perf_hit: Some(PerfMetric::BlockCacheIndexHitCount),
     perf_read: Some(PerfMetric::IndexBlockReadCount),
-    priority: CachePriority::High,
+    is_metadata: true,
 };
 
 /// Of filter blocks and of the indexes of filter partitions.
@@ -47,10 +47,15 @@ pub(super) const FILTER: BlockCounters = BlockCounters {
     bytes_insert: Ticker::BlockCacheFilterBytesInsert,
     perf_hit: Some(PerfMetric::BlockCacheFilterHitCount),
     perf_read: Some(PerfMetric::FilterBlockReadCount),
-    priority: CachePriority::High,
+    is_metadata: true,
 };
 
 impl BlockCounters {
+    /// How long the cache tries to keep such a block of a table whose metadata have the priority `metadata`.
+    pub(super) fn priority(&self, metadata: CachePriority) -> CachePriority {
+        if self.is_metadata { metadata } else { CachePriority::Low }
+    }
+
     /// A block of `bytes` was found in the cache.
     #[inline]
     pub(super) fn found(&self, statistics: Option<&Arc<Statistics>>, bytes: impl FnOnce() -> usize) {
@@ -83,7 +88,7 @@ impl BlockCounters {
     }
 
     /// A block of `bytes` was put into the cache, or was refused.
-    pub(super) fn inserted(&self, statistics: Option<&Arc<Statistics>>, bytes: usize, accepted: bool) {
+    pub(crate) fn inserted(&self, statistics: Option<&Arc<Statistics>>, bytes: usize, accepted: bool) {
         let Some(statistics) = statistics else { return };
         if accepted {
             statistics.record_tick(Ticker::BlockCacheAdd, 1);

@@ -10,21 +10,62 @@ use crate::block_ref::{BlockRef, TableBlock};
 use crate::cache::CacheKey;
 use crate::data_block::DataBlock;
 use crate::index_block::IndexBlock;
-use crate::options::BlockBasedTableOptions;
+use crate::options::{BlockBasedTableOptions, PinningTier};
 use crate::readahead::ReadAhead;
 use crate::table_file::{BlockKind, Verify};
 
+/// Which metadata blocks of a table stay in memory while it is open.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pinning {
+    /// Index and filter, where they are not partitioned.
+    unpartitioned: bool,
+    /// The partitions of index and filter.
+    partitions: bool,
+    /// The top level of partitioned indexes and filters.
+    top_level: bool,
+}
+
+impl Pinning {
+    /// What `table` says of a table; `flushed` tells whether it comes from a flush or is about as small.
+    pub(super) fn of(table: &BlockBasedTableOptions, flushed: bool) -> Self {
+        let is_pinned = |tier: PinningTier, fallback: PinningTier| {
+            let tier = if tier == PinningTier::Fallback { fallback } else { tier };
+            tier == PinningTier::All || (tier == PinningTier::FlushedAndSimilar && flushed)
+        };
+        let level_0 = match table.pin_l0_filter_and_index_blocks_in_cache {
+            true => PinningTier::FlushedAndSimilar,
+            false => PinningTier::None,
+        };
+        let top_level = if table.pin_top_level_index_and_filter { PinningTier::All } else { PinningTier::None };
+        let tiers = &table.metadata_cache_options;
+        Self {
+            unpartitioned: is_pinned(tiers.unpartitioned_pinning, level_0),
+            partitions: is_pinned(tiers.partition_pinning, level_0),
+            top_level: is_pinned(tiers.top_level_index_pinning, top_level),
+        }
+    }
+}
+
+/// The handles in a top-level index.
+fn partitions(top_level: &BlockRef) -> impl Iterator<Item = BlockHandle> + '_ {
+    let index = top_level.index();
+    index.into_iter().flat_map(|index| (0..index.len()).filter_map(|position| index.handle(position)))
+}
+
 impl TableReader {
-    /// Loads index and filter at open, and holds them here unless they are to live in the cache.
-    pub(super) fn load_metadata(&mut self, table: &BlockBasedTableOptions, level: i32) -> Result<()> {
+    /// Loads index and filter at open, and holds here what does not live in the cache or is pinned there.
+    pub(super) fn load_metadata(&mut self, pinning: &Pinning, table: &BlockBasedTableOptions) -> Result<()> {
         let in_cache = table.cache_index_and_filter_blocks && self.block_cache.is_some();
-        let pinned = !in_cache || (table.pin_l0_filter_and_index_blocks_in_cache && level == 0);
-        let pin_top_level = pinned || table.pin_top_level_index_and_filter;
+        let pinned = !in_cache || pinning.unpartitioned;
+        let pin_top_level = !in_cache || pinning.top_level;
         let options = TableReadOptions { fill_cache: in_cache, ..TableReadOptions::default() };
 
         // The index is read in any case, so that a damaged one is found now.
         let index = self.load_index(&options, in_cache)?;
-        if pinned || (self.is_partitioned() && pin_top_level) {
+        if pinning.partitions && self.block_cache.is_some() {
+            self.hold_partitions(&index)?;
+        }
+        if if self.is_partitioned() { pin_top_level } else { pinned } {
             self.held_index = Some(index);
         }
         let loaded = match &self.filter.kind {
@@ -44,6 +85,34 @@ impl TableReader {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Holds all partitions of the index, whose top level is `index`, and of the filter.
+    fn hold_partitions(&mut self, index: &BlockRef) -> Result<()> {
+        let options = TableReadOptions::default();
+        if self.is_partitioned() {
+            for handle in partitions(index) {
+                let block = self.index_partition(handle, &options)?;
+                self.held_partitions.insert(handle.offset, block);
+            }
+        }
+        if let FilterKind::Partitioned { handle, .. } = self.filter.kind {
+            // A file is readable without its filter, and without parts of it.
+            let Ok(top_level) = self.filter_partition_index(handle, &options) else { return Ok(()) };
+            for handle in partitions(&top_level).filter(|handle| handle.size > 0) {
+                if let Ok(block) = self.filter_block(handle, &options) {
+                    self.held_partitions.insert(handle.offset, block);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn held_partition(&self, handle: BlockHandle) -> Option<BlockRef> {
+        if self.held_partitions.is_empty() {
+            return None;
+        }
+        self.held_partitions.get(&handle.offset).cloned()
     }
 
     /// The block at `handle`, through the cache unless `cached` is false.
@@ -75,7 +144,7 @@ impl TableReader {
         match cache.filter(|_| options.fill_cache) {
             Some(cache) => {
                 let charge_bytes = block.memory_bytes();
-                let inserted = cache.insert(&key, block, charge_bytes, counters.priority);
+                let inserted = cache.insert(&key, block, charge_bytes, counters.priority(self.metadata_priority));
                 counters.inserted(self.statistics.as_ref(), charge_bytes, inserted.is_ok());
                 inserted.map(BlockRef::Cached)
             }
@@ -131,6 +200,9 @@ impl TableReader {
 
     /// The index partition at `handle`.
     pub(crate) fn index_partition(&self, handle: BlockHandle, options: &TableReadOptions) -> Result<BlockRef> {
+        if let Some(held) = self.held_partition(handle) {
+            return Ok(held);
+        }
         self.index_like(handle, BlockKind::Index, self.index_format, options, true)
     }
 
@@ -144,6 +216,9 @@ impl TableReader {
 
     /// The filter block at `handle`, a full filter or a partition.
     pub(super) fn filter_block(&self, handle: BlockHandle, options: &TableReadOptions) -> Result<BlockRef> {
+        if let Some(held) = self.held_partition(handle) {
+            return Ok(held);
+        }
         self.load_filter(handle, options, true)
     }
 

@@ -4,7 +4,7 @@
 //! of them. Lookups then flow filter → index → data block; entries come out through a [`GetSink`](crate::GetSink) or a
 //! [`TableIterator`]. A reader is immutable, shared by any number of threads, and knows nothing of levels or versions.
 
-mod count;
+pub(crate) mod count;
 pub(crate) mod filter;
 mod get;
 mod inspect;
@@ -17,6 +17,7 @@ pub use get::Located;
 pub use options::{TableReadOptions, TableReaderOptions};
 pub use whole::Anchor;
 
+use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -33,12 +34,14 @@ use firn_format::range_tombstone::{FragmentedRangeTombstones, RangeTombstone};
 use firn_format::unique_id::CacheKeyBase;
 
 use crate::block_ref::{BlockCache, BlockRef};
+use crate::cache::CachePriority;
 use crate::iterator::TableIterator;
 use crate::key_order::KeyOrder;
 use crate::options::IndexType;
 use crate::statistics::Statistics;
 use crate::table_file::TableFile;
 use filter::{FilterKind, TableFilter};
+use load::Pinning;
 use meta::MetaIndex;
 
 /// The index type with this number in a table's properties.
@@ -85,6 +88,10 @@ pub struct TableReader {
     index_handle: BlockHandle,
     /// The index block, or the top-level one, where it does not live in the cache.
     held_index: Option<BlockRef>,
+    /// The partitions of index and filter by their offset, where they stay in memory.
+    held_partitions: HashMap<u64, BlockRef>,
+    /// Priority of index and filter blocks in the cache.
+    metadata_priority: CachePriority,
     filter: TableFilter,
     dictionary: Option<DecompressionDictionary>,
     range_tombstones: Vec<RangeTombstone>,
@@ -166,6 +173,12 @@ impl TableReader {
             index_format,
             index_handle,
             held_index: None,
+            held_partitions: HashMap::new(),
+            metadata_priority: if options.table.cache_index_and_filter_blocks_with_high_priority {
+                CachePriority::High
+            } else {
+                CachePriority::Low
+            },
             filter,
             dictionary,
             range_tombstones,
@@ -174,7 +187,8 @@ impl TableReader {
             cache_key_base,
             statistics: options.statistics,
         };
-        table.load_metadata(&options.table, options.level)?;
+        let flushed = options.level == 0 && file_size <= options.max_flushed_file_bytes;
+        table.load_metadata(&Pinning::of(&options.table, flushed), &options.table)?;
         Ok(table)
     }
 
@@ -246,7 +260,7 @@ impl TableReader {
 
 /// What the table's blocks are called in the cache: by who made the file, as the file itself tells; else by who opened it;
 /// else by a number of its own, so that no two files ever share a name.
-fn cache_key_base(properties: &TableProperties, session_id: &str, file_number: u64) -> CacheKeyBase {
+pub(crate) fn cache_key_base(properties: &TableProperties, session_id: &str, file_number: u64) -> CacheKeyBase {
     static UNIDENTIFIED: AtomicU64 = AtomicU64::new(0);
     if !properties.db_session_id.is_empty() && properties.original_file_number != 0 {
         let db_id = if properties.db_id.is_empty() { "unknown" } else { &properties.db_id };

@@ -26,6 +26,8 @@ pub struct TableReaderOptions {
     pub largest_sequence: Option<u64>,
     /// The level of the file, for what stays pinned in the block cache; -1, the default: unknown.
     pub level: i32,
+    /// Level-0 files up to this size count as flushed, not compacted, for what stays pinned; 0, the default: none does.
+    pub max_flushed_file_bytes: u64,
     /// The file's number; names its blocks in the cache where the file itself does not tell who made it.
     pub file_number: u64,
     /// The session's id; as `file_number`.
@@ -43,6 +45,7 @@ impl Default for TableReaderOptions {
             prefix_extractor: None,
             largest_sequence: None,
             level: -1,
+            max_flushed_file_bytes: 0,
             file_number: 0,
             session_id: String::new(),
             statistics: None,

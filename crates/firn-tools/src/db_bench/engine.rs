@@ -566,7 +566,11 @@ fn objects(env: &Env, flags: &BenchFlags, statistics: Option<Arc<Statistics>>) -
     if let TableFactory::BlockBased(table) = &mut options.cf.table_factory
         && let Ok(capacity @ 1..) = usize::try_from(flags.cache_size)
     {
-        let cache = CacheOptions { num_shard_bits: flags.cache_numshardbits, ..CacheOptions::new(capacity) };
+        let cache = CacheOptions {
+            num_shard_bits: flags.cache_numshardbits,
+            high_pri_pool_ratio: flags.cache_high_pri_pool_ratio,
+            ..CacheOptions::new(capacity)
+        };
         table.block_cache = Some(Arc::new(BlockCache::new(&cache)));
     }
     Ok(options)

@@ -77,6 +77,8 @@ impl World {
             now_secs: 1000,
             tables: Arc::clone(&self.tables),
             checks: OutputChecks { record_count: true, contents: true },
+            block_cache: None,
+            statistics: None,
         }
     }
 

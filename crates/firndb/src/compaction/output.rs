@@ -16,11 +16,13 @@ use firn_format::filter::FilterContext;
 use firn_format::key::{FileNumber, InternalKey, SequenceNumber, ValueType, extract_footer};
 use firn_format::unique_id::InternalUniqueId;
 use firn_format::version_edit::NewFile;
-use firn_table::{TableBuilder, TableBuilderOptions};
+use firn_table::options::PrepopulateBlockCache;
+use firn_table::{BlockCache, TableBuilder, TableBuilderOptions};
 
 use super::tombstones::OutputTombstone;
 use super::verify::{OutputChecks, TableDigest, verify_output};
 use crate::options::{ColumnFamilyOptions, CompactionStyle, TableFactory};
+use crate::stats::Statistics;
 use crate::version::TableSource;
 
 /// What all outputs of a job have in common.
@@ -66,6 +68,10 @@ pub(crate) struct OutputSettings {
     pub(crate) tables: Arc<dyn TableSource>,
     /// What is compared then.
     pub(crate) checks: OutputChecks,
+    /// The block cache of the column family.
+    pub(crate) block_cache: Option<Arc<BlockCache>>,
+    /// Counts what goes into the block cache.
+    pub(crate) statistics: Option<Arc<Statistics>>,
 }
 
 impl OutputSettings {
@@ -98,6 +104,12 @@ impl OutputSettings {
             db_session_id: self.session_id.clone(),
             db_host_id: self.host_id.clone(),
             original_file_number: number.get(),
+            warm_cache: self.block_cache.clone().filter(|_| match table.prepopulate_block_cache {
+                PrepopulateBlockCache::Disable => false,
+                PrepopulateBlockCache::FlushOnly => self.is_flush,
+                PrepopulateBlockCache::FlushAndCompaction => true,
+            }),
+            statistics: self.statistics.clone(),
             ..TableBuilderOptions::default()
         })
     }

@@ -307,6 +307,8 @@ impl DbInner {
                 record_count: if is_flush { db.flush_verify_memtable_count } else { db.compaction_verify_record_count },
                 contents: options.paranoid_file_checks,
             },
+            block_cache: data.tables().options().reader.block_cache.clone(),
+            statistics: self.statistics.clone(),
             options,
         }
     }

@@ -120,6 +120,7 @@ fn reader_options(spec: &FamilySpec, cf: &ColumnFamilyOptions, session_id: &str)
         prefix_extractor: cf.prefix_extractor.clone(),
         block_cache,
         table,
+        max_flushed_file_bytes: (cf.write_buffer_size as u64).saturating_mul(3) / 2,
         session_id: session_id.to_owned(),
         ..TableReaderOptions::default()
     }

@@ -132,10 +132,11 @@ impl VersionBuilder {
             )));
         }
         self.places.insert(number, level);
-        let meta = match handle {
+        let mut meta = match handle {
             Some(handle) => FileMetaData::with_handle(file.clone(), handle),
             None => FileMetaData::of_column_family(file.clone(), self.base.column_family()),
         };
+        meta.set_level(i32::try_from(level).unwrap_or(-1));
         if let Some(blob) = self.blob_files.get_mut(&file.oldest_blob_file_number) {
             blob.linked_tables.insert(number);
         }
@@ -441,6 +442,7 @@ pub(crate) fn recover_epochs(version: Version, reserved: u64) -> (Version, Recov
         let mut renewed = FileMetaData::with_handle(file.to_new_file(), Arc::clone(file.handle()));
         renewed.set_compensated_file_size(file.compensated_file_size());
         renewed.set_epoch_number(epoch);
+        renewed.set_level(file.level());
         Arc::new(renewed)
     };
     let mut sequence_order: Vec<Arc<FileMetaData>> = Vec::new();

@@ -145,6 +145,7 @@ pub struct FileMetaData {
     /// What the MANIFEST knows.
     file: NewFile,
     handle: Arc<FileHandle>,
+    level: i32,
     /// Size in bytes with a surcharge for the deletions that compacting the file would get rid of.
     compensated_file_size: u64,
     being_compacted: AtomicBool,
@@ -180,6 +181,7 @@ impl FileMetaData {
         Self {
             file,
             handle,
+            level: -1,
             compensated_file_size,
             being_compacted: AtomicBool::new(false),
             marked_for_compaction,
@@ -190,6 +192,15 @@ impl FileMetaData {
     /// What belongs to the file wherever it stands.
     pub fn handle(&self) -> &Arc<FileHandle> {
         &self.handle
+    }
+
+    /// The level at which a version has the file; -1 outside of versions.
+    pub fn level(&self) -> i32 {
+        self.level
+    }
+
+    pub(crate) fn set_level(&mut self, level: i32) {
+        self.level = level;
     }
 
     /// The id of the column family that has the file.

@@ -193,7 +193,12 @@ impl FamilyTables {
         record_tick(options.reader.statistics.as_ref(), Ticker::NoFileOpens, 1);
         let source = options.fs.new_random_access_file(&path, &options.file_options)?;
         let largest_sequence = (!file.has_unknown_sequences()).then_some(file.largest_sequence.0);
-        let reader = TableReaderOptions { largest_sequence, file_number: file.number.get(), ..options.reader.clone() };
+        let reader = TableReaderOptions {
+            largest_sequence,
+            level: file.level(),
+            file_number: file.number.get(),
+            ..options.reader.clone()
+        };
         let table = OpenTable::new(TableReader::open(source, file.file_size, reader)?)?;
         let properties_at = table.reader.footer().metaindex.offset;
         self.check_unique_id(file, &table).map_err(|error| blame(error, &path, properties_at))?;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod block_cache;
 mod flush;
 mod memtable;
 mod prefixes;
