@@ -281,7 +281,14 @@ impl TableOutput {
             self.file.file_size = summary.file_size;
             self.file.tail_size = summary.tail_size;
             let settings = &self.settings;
-            verify_output(&*settings.tables, settings.family_id, &self.file, &self.digest, settings.checks)
+            verify_output(
+                &*settings.tables,
+                settings.family_id,
+                settings.level,
+                &self.file,
+                &self.digest,
+                settings.checks,
+            )
         });
         if let Err(error) = described {
             let _ = self.settings.fs.remove_file(&self.path);

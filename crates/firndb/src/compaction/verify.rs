@@ -85,11 +85,14 @@ impl TableDigest {
 pub(crate) fn verify_output(
     tables: &dyn TableSource,
     column_family: u32,
+    level: usize,
     file: &NewFile,
     added: &TableDigest,
     checks: OutputChecks,
 ) -> Result<()> {
-    let file = FileMetaData::of_column_family(file.clone(), column_family);
+    let mut file = FileMetaData::of_column_family(file.clone(), column_family);
+    // It may stay open, as a table of that level.
+    file.set_level(i32::try_from(level).unwrap_or(-1));
     let table = tables.open(&file, OpenPolicy::MayOpen)?;
     let entries = table.reader.properties().num_entries;
     if checks.record_count && entries != added.entries {

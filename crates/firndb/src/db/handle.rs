@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_error::{Error, Result};
+use firn_error::{Error, Result, SubCode};
 use firn_format::key::{FileNumber, SequenceNumber};
 use firn_table::PinnedSlice;
 
@@ -372,6 +372,36 @@ impl Db {
         key: impl AsRef<[u8]>,
     ) -> Result<Option<PinnedSlice>> {
         self.db().get(options, &cf.data, key.as_ref())
+    }
+
+    /// [`Db::get_opt`], with the sub-code of success: `MergeOperandThresholdExceeded` when more operands were merged than
+    /// [`ReadOptions::merge_operand_count_threshold`] says, else `None`.
+    ///
+    /// # Errors
+    /// As for [`Db::get_opt`].
+    pub fn get_with_subcode(
+        &self,
+        options: &ReadOptions,
+        cf: &ColumnFamily,
+        key: impl AsRef<[u8]>,
+    ) -> Result<(Option<PinnedSlice>, SubCode)> {
+        self.db().get_with_subcode(options, &cf.data, key.as_ref())
+    }
+
+    /// What a merge of `key` would be given, oldest first and unmerged: the base value, if there is one, then the operands.
+    /// Empty if the key does not exist; the value alone if there are no operands.
+    ///
+    /// # Errors
+    /// As for [`Db::get_opt`]; `Incomplete` with the sub-code `MergeOperandsInsufficientCapacity` if there are more than
+    /// `limit`.
+    pub fn get_merge_operands(
+        &self,
+        options: &ReadOptions,
+        cf: &ColumnFamily,
+        key: impl AsRef<[u8]>,
+        limit: usize,
+    ) -> Result<Vec<Vec<u8>>> {
+        self.db().get_merge_operands(options, &cf.data, key.as_ref(), limit)
     }
 
     /// The newest values of `keys` in the default column family, all as of one moment, in the order of `keys`.

@@ -9,6 +9,7 @@ use firn_error::{Error, Result};
 use firn_format::batch::{BatchIter, Record};
 use firn_format::key::{SequenceNumber, ValueType};
 
+use super::DbInner;
 use super::column_family::ColumnFamilyData;
 use crate::memtable::MemTable;
 
@@ -20,6 +21,8 @@ pub(crate) struct Target {
     pub(crate) mem: Arc<MemTable>,
     /// Whether it has a merge operator.
     pub(crate) can_merge: bool,
+    /// So many merge operands of a key in the memtable make the next one a value (`max_successive_merges`); 0 never.
+    pub(crate) max_successive_merges: usize,
     /// Replay only: the family already has in its tables what older WALs hold, so that nothing is inserted.
     pub(crate) skip: bool,
 }
@@ -62,7 +65,8 @@ impl Targets {
 }
 
 /// Inserts `records` under sequence numbers from `first` on; returns the number after the last one. Records of column
-/// families that do not exist (any more) are passed over. `full` is called once for every memtable that is full now.
+/// families that do not exist (any more) are passed over. `full` is called once for every memtable that is full now. `db`
+/// reads what merge operands are folded into; without it, as in recovery, they are kept.
 ///
 /// # Errors
 /// `NotSupported` for a record that this engine does not keep, and what
@@ -72,6 +76,7 @@ pub(crate) fn insert_records(
     records: BatchIter<'_>,
     first: SequenceNumber,
     targets: &Targets,
+    db: Option<&DbInner>,
     full: &mut dyn FnMut(),
 ) -> Result<SequenceNumber> {
     let mut sequence = first;
@@ -97,7 +102,7 @@ pub(crate) fn insert_records(
         };
         match targets.find(cf) {
             Some(target) if !target.skip => {
-                insert_one(target, sequence, value_type, key, value)?;
+                insert_one(target, db, sequence, value_type, key, value)?;
                 // Most batches stay in one family, which is then asked once whether it is full.
                 if let Some(left) = last.replace(target).filter(|left| !std::ptr::eq(*left, target)) {
                     left.look_whether_full(full);
@@ -116,6 +121,7 @@ pub(crate) fn insert_records(
 #[inline]
 fn insert_one(
     target: &Target,
+    db: Option<&DbInner>,
     sequence: SequenceNumber,
     value_type: ValueType,
     key: &[u8],
@@ -124,6 +130,15 @@ fn insert_one(
     match value_type {
         ValueType::Merge if !target.can_merge => {
             return Err(Error::invalid_argument("Merge operator is not set"));
+        }
+        ValueType::Merge if target.max_successive_merges > 0 => {
+            let limit = target.max_successive_merges;
+            if let Some(db) = db
+                && target.mem.count_merge_operands(key, limit)? >= limit
+                && let Some(merged) = db.merged_at_write(&target.data, sequence, key, value)
+            {
+                return target.mem.add(sequence, ValueType::Value, key, &merged);
+            }
         }
         ValueType::RangeDeletion => match target.data.comparator.compare_user(key, value) {
             std::cmp::Ordering::Less => {}

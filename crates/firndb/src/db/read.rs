@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use firn_env::sync::atomic::Ordering;
-use firn_error::{Error, ErrorKind, Result};
+use firn_error::{Error, ErrorKind, Result, SubCode};
 use firn_format::key::{FOOTER_SIZE, SequenceNumber, ValueType, pack_footer};
 use firn_table::{PinnedSlice, ReadAheadOptions, TableReadOptions};
 
@@ -16,6 +16,7 @@ use super::DbInner;
 use super::column_family::ColumnFamilyData;
 use super::super_version::SuperVersion;
 use crate::options::{ReadOptions, ReadTier};
+use crate::read::merge_context::full_merge;
 use crate::read::{GetContext, LookupMode, get_from_memtable};
 use crate::stats::{HistogramKind, Statistics, StopWatch, Ticker, record_tick};
 use crate::version::BatchedLookup;
@@ -132,6 +133,71 @@ impl DbInner {
         Ok(())
     }
 
+    /// The newest value of `key`, and the sub-code of success; see
+    /// [`Db::get_with_subcode`](crate::Db::get_with_subcode).
+    ///
+    /// # Errors
+    /// As for [`get`](Self::get).
+    pub(crate) fn get_with_subcode(
+        &self,
+        options: &ReadOptions,
+        data: &ColumnFamilyData,
+        key: &[u8],
+    ) -> Result<(Option<PinnedSlice>, SubCode)> {
+        self.check_read(options, data)?;
+        let super_version = data.super_version.current();
+        let sequence = self.read_sequence(options);
+        let context = self.search(options, data, &super_version, sequence, key, LookupMode::Value)?;
+        let merged = context.operand_count();
+        let exceeded = options.merge_operand_count_threshold.is_some_and(|threshold| merged > threshold);
+        let subcode = if exceeded { SubCode::MergeOperandThresholdExceeded } else { SubCode::None };
+        Ok((context.finish()?, subcode))
+    }
+
+    /// What a merge of `key` would be given; see [`Db::get_merge_operands`](crate::Db::get_merge_operands).
+    ///
+    /// # Errors
+    /// As for [`get`](Self::get); `Incomplete` if there are more than `limit`.
+    pub(crate) fn get_merge_operands(
+        &self,
+        options: &ReadOptions,
+        data: &ColumnFamilyData,
+        key: &[u8],
+        limit: usize,
+    ) -> Result<Vec<Vec<u8>>> {
+        self.check_read(options, data)?;
+        let super_version = data.super_version.current();
+        let sequence = self.read_sequence(options);
+        let context = self.search(options, data, &super_version, sequence, key, LookupMode::MergeOperands)?;
+        let operands = context.finish_operands()?;
+        if operands.len() > limit {
+            return Err(Error::incomplete(format!("the key has {} merge operands, more than {limit}", operands.len()))
+                .with_subcode(SubCode::MergeOperandsInsufficientCapacity));
+        }
+        Ok(operands)
+    }
+
+    /// What `operand`, which is about to be written under `sequence`, makes of the present value of `key`; `None` where
+    /// that cannot be told (from memory, unless `strict_max_successive_merges` allows reading files).
+    pub(crate) fn merged_at_write(
+        &self,
+        data: &ColumnFamilyData,
+        sequence: SequenceNumber,
+        key: &[u8],
+        operand: &[u8],
+    ) -> Option<Vec<u8>> {
+        let super_version = data.super_version.current();
+        let strict = super_version.options.strict_max_successive_merges;
+        let read_tier = if strict { ReadTier::All } else { ReadTier::BlockCache };
+        let options = ReadOptions { read_tier, ..ReadOptions::default() };
+        let context = self.search(&options, data, &super_version, sequence, key, LookupMode::Value).ok()?;
+        let existing = context.finish().ok()?;
+        let operator = super_version.options.merge_operator.as_deref()?;
+        let mut merged = Vec::new();
+        full_merge(operator, key, existing.as_deref(), &[operand], &mut merged).ok()?;
+        Some(merged)
+    }
+
     #[inline]
     #[expect(clippy::too_many_arguments, reason = "the state of one lookup, split only on paper otherwise")]
     fn lookup(
@@ -144,26 +210,53 @@ impl DbInner {
         key: &[u8],
         mode: LookupMode,
     ) -> Result<Option<PinnedSlice>> {
-        let lookup = LookupKey::new(key, sequence);
         let mut context = GetContext::new(key, super_version.options.merge_operator.as_deref(), mode);
+        self.search_sources(options, tables, data, super_version, sequence, &mut context)?;
+        context.finish()
+    }
+
+    /// A lookup whose context is the answer.
+    fn search<'a>(
+        &self,
+        options: &ReadOptions,
+        data: &ColumnFamilyData,
+        super_version: &'a SuperVersion,
+        sequence: SequenceNumber,
+        key: &'a [u8],
+        mode: LookupMode,
+    ) -> Result<GetContext<'a>> {
+        let mut context = GetContext::new(key, super_version.options.merge_operator.as_deref(), mode);
+        let tables = table_read_options(options);
+        self.search_sources(options, &tables, data, super_version, sequence, &mut context)?;
+        Ok(context)
+    }
+
+    /// Asks memtables and tables, from the newest to the oldest, until the answer is final.
+    #[inline]
+    fn search_sources(
+        &self,
+        options: &ReadOptions,
+        tables: &TableReadOptions,
+        data: &ColumnFamilyData,
+        super_version: &SuperVersion,
+        sequence: SequenceNumber,
+        context: &mut GetContext<'_>,
+    ) -> Result<()> {
+        let lookup = LookupKey::new(context.user_key(), sequence);
         let skip_memtables = options.read_tier == ReadTier::Persisted && self.has_unlogged_data.load(Ordering::Acquire);
         if !skip_memtables {
-            if get_from_memtable(&super_version.mem, lookup.encoded(), &mut context) {
-                record_tick(self.statistics.as_ref(), Ticker::MemtableHit, 1);
-                return context.finish();
-            }
-            for memtable in &super_version.imm {
-                if get_from_memtable(memtable, lookup.encoded(), &mut context) {
+            for memtable in std::iter::once(&super_version.mem).chain(&super_version.imm) {
+                if get_from_memtable(memtable, lookup.encoded(), context) {
                     record_tick(self.statistics.as_ref(), Ticker::MemtableHit, 1);
-                    return context.finish();
+                    return Ok(());
                 }
             }
             record_tick(self.statistics.as_ref(), Ticker::MemtableMiss, 1);
         }
         if options.read_tier != ReadTier::Memtable {
-            super_version.version.get(&**data.tables(), tables, lookup.encoded(), &mut context)?;
+            super_version.version.get(&**data.tables(), tables, lookup.encoded(), context)?;
         }
-        context.finish()
+        Ok(())
     }
 
     /// The newest values of `keys`, all as of one moment; see [`Db::multi_get_opt`](crate::Db::multi_get_opt).

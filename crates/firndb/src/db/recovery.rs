@@ -139,6 +139,7 @@ impl DbInner {
             data: Arc::clone(&family.data),
             mem: Arc::clone(&family.mem),
             can_merge: family.data.options().merge_operator.is_some(),
+            max_successive_merges: 0,
             skip: state.versions.family(family.data.id).is_some_and(|versions| versions.log_number() > wal),
         };
         Targets::new(state.families.values().map(target).collect())
@@ -250,7 +251,7 @@ fn apply_batch(
 ) -> Result<SequenceNumber> {
     let records = BatchIter::new(data)?;
     if !holds_transaction_markers(data)? {
-        return insert_records(records, sequence, targets, &mut || {});
+        return insert_records(records, sequence, targets, None, &mut || {});
     }
     let mut next = sequence;
     let mut section: Option<Vec<u8>> = None;
@@ -278,12 +279,12 @@ fn apply_batch(
             (Record::Commit { xid }, _) => match prepared.remove(*xid) {
                 Some(Prepared { records, sequence: Some(sequence), .. }) => {
                     let batch = as_batch(&records)?;
-                    insert_records(BatchIter::new(&batch)?, sequence, targets, &mut || {})?;
+                    insert_records(BatchIter::new(&batch)?, sequence, targets, None, &mut || {})?;
                     next = next.plus(1);
                 }
                 Some(Prepared { records, .. }) => {
                     let batch = as_batch(&records)?;
-                    next = insert_records(BatchIter::new(&batch)?, next, targets, &mut || {})?;
+                    next = insert_records(BatchIter::new(&batch)?, next, targets, None, &mut || {})?;
                 }
                 None => {}
             },
@@ -295,7 +296,7 @@ fn apply_batch(
                 let mut one = Vec::new();
                 record.encode(&mut one);
                 let batch = as_batch(&one)?;
-                next = insert_records(BatchIter::new(&batch)?, next, targets, &mut || {})?;
+                next = insert_records(BatchIter::new(&batch)?, next, targets, None, &mut || {})?;
             }
         }
     }

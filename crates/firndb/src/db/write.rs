@@ -275,6 +275,7 @@ impl DbInner {
             data: Arc::clone(&family.data),
             mem: Arc::clone(&family.mem),
             can_merge: family.data.options().merge_operator.is_some(),
+            max_successive_merges: family.data.options().max_successive_merges,
             skip: false,
         };
         log.targets = Arc::new(Targets::new(state.families.values().map(target).collect()));
@@ -728,7 +729,7 @@ impl GroupExecutor for Executor<'_> {
         let targets = self.targets.get_or_init(|| Arc::clone(&self.db.log.lock().targets));
         let records = BatchIter::new(batch.data())?;
         // Families were checked before the batch queued up; one that was dropped since then needs nothing any more.
-        insert_records(records, sequence, targets, &mut || self.db.raise(attention::MEMTABLE_FULL))?;
+        insert_records(records, sequence, targets, Some(self.db), &mut || self.db.raise(attention::MEMTABLE_FULL))?;
         Ok(())
     }
 

@@ -121,7 +121,7 @@ option_set! {
         /// Versions of one key skipped by stepping before a reseek.
         max_sequential_skip_in_iterations: u64 = 8 => mutable;
         /// Merge operands folded at write time beyond this count (0 = off).
-        max_successive_merges: usize = 0 => mutable inert;
+        max_successive_merges: usize = 0 => mutable;
         /// Maximum memtables (mutable + immutable) before writes stop.
         max_write_buffer_number: i32 = 2 => mutable;
         /// Bytes of flushed memtables kept for conflict checking; -1 = max_write_buffer_number x write_buffer_size.
@@ -191,7 +191,7 @@ option_set! {
         /// Forces file cuts at partition borders.
         sst_partitioner_factory: UnsupportedObject = UnsupportedObject(None) => inert;
         /// Allow file reads to honour max_successive_merges.
-        strict_max_successive_merges: bool = false => mutable new inert;
+        strict_max_successive_merges: bool = false => mutable new;
         /// SST format for new files.
         table_factory: TableFactory = TableFactory::default(), with TableFactoryCodec => mutable loose;
         /// Extra collectors of table properties; known by name only.

@@ -103,6 +103,11 @@ impl<'a> GetContext<'a> {
         self.newest_sequence().is_some()
     }
 
+    /// How many merge operands were met.
+    pub fn operand_count(&self) -> usize {
+        self.operands.as_ref().map_or(0, MergeContext::len)
+    }
+
     /// Takes an error that a source met; the lookup ends with it.
     pub fn fail(&mut self, error: Error) {
         self.state = State::Failed(error);

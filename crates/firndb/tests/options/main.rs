@@ -5,6 +5,7 @@
 mod block_cache;
 mod flush;
 mod memtable;
+mod merge;
 mod prefixes;
 mod tables;
 
