@@ -38,6 +38,7 @@ struct Readme;
 #[doc(hidden)]
 pub mod compaction;
 mod db;
+pub mod file_checksum;
 mod key_word;
 #[doc(hidden)]
 pub mod memtable;
@@ -55,6 +56,7 @@ pub use db::cursor::{Cursor, Entry, RangeIterator};
 pub use db::error_handler::BackgroundErrorReason;
 pub use db::handle::{ColumnFamily, ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME, Db};
 pub use db::live_files::{LiveFileStorageInfo, LiveFilesStorageInfoOptions, WalFile};
+pub use db::scrub::FileChecksumInfo;
 pub use db::snapshot::Snapshot;
 pub use db::{LiveFile, SizeApproximation};
 pub use firn_env as env;

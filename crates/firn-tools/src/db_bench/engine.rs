@@ -302,6 +302,11 @@ impl OpenDb {
         self.db.verify_checksum()
     }
 
+    /// Compares all table files with their checksums in the MANIFEST.
+    pub fn verify_file_checksums(&self) -> Result<()> {
+        self.db.verify_file_checksums()
+    }
+
     /// Estimated bytes in files of key ranges.
     pub fn approximate_sizes(&self, family: usize, ranges: &[(Vec<u8>, Vec<u8>)]) -> Result<Vec<u64>> {
         let ranges: Vec<(&[u8], &[u8])> = ranges.iter().map(|(a, b)| (a.as_slice(), b.as_slice())).collect();

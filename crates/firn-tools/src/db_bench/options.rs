@@ -3,6 +3,8 @@
 //! Most flags carry the name of the option they set, so the tables below name them once and the option's own parser
 //! does the rest. Flags with numbers for enumerations, and flags that combine, are handled one by one.
 
+use std::sync::Arc;
+
 use firn_error::{Error, Result};
 use firn_format::checksum::ChecksumType;
 use firn_format::compression::CompressionType;
@@ -10,6 +12,7 @@ use firn_table::options::{
     BlockBasedTableOptions, DataBlockIndexType, FilterPolicy, IndexShorteningMode, IndexType, PrepopulateBlockCache,
     TableFactory,
 };
+use firndb::file_checksum::FileChecksumGenCrc32cFactory;
 use firndb::options::{
     ColumnFamilyOptions, CompactionPri, CompactionStopStyle, CompactionStyle, ConfigOptions, DbOptions,
     MemTableFactory, OptionSet, Options,
@@ -208,6 +211,9 @@ pub fn from_flags(flags: &BenchFlags) -> Result<Options> {
 
 fn db_options(flags: &BenchFlags) -> Result<DbOptions> {
     let mut db = DbOptions { create_if_missing: true, create_missing_column_families: true, ..Default::default() };
+    if flags.file_checksum {
+        db.file_checksum_gen_factory = Some(Arc::new(FileChecksumGenCrc32cFactory));
+    }
     copy(flags, same(DB_FLAGS).chain(DB_FLAGS_RENAMED.iter().copied()), &mut db)?;
     db.wal_compression = known_compression(&flags.wal_compression)?;
     Ok(db)

@@ -454,6 +454,12 @@ pub fn verify_checksum(worker: &mut Worker<'_>) -> Result<(), Failure> {
     db.verify_checksum().map_err(|e| Failure(format!("VerifyChecksum() failed: {e}")))
 }
 
+/// `verifyfilechecksums`
+pub fn verify_file_checksums(worker: &mut Worker<'_>) -> Result<(), Failure> {
+    let db = worker.select_db();
+    db.verify_file_checksums().map_err(|e| Failure(format!("VerifyFileChecksums() failed: {e}")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::six_digits;

@@ -38,7 +38,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("sine_mix_rate", "sine-shaped rates"),
     ("disposable_entries_batch_size", "disposable entries"),
     ("persistent_entries_batch_size", "disposable entries"),
-    ("file_checksum", "file checksums"),
     ("compression_manager", "compression managers"),
     ("use_trie_index", "trie indexes"),
     ("report_file_operations", "counting file operations"),

@@ -82,6 +82,7 @@ pub fn find(setup: &mut Setup, flags: &BenchFlags) -> Option<Action> {
         "approximatesizerandom" => Action::Measure(reads::approximate_size_random),
         "fillseekseq" => Action::Measure(reads::fill_seek_sequential),
         "verifychecksum" => Action::Measure(reads::verify_checksum),
+        "verifyfilechecksums" => Action::Measure(reads::verify_file_checksums),
         "readwhilewriting" => beside(setup, false, mixed::read_while_writing),
         "multireadwhilewriting" => beside(setup, false, mixed::multi_read_while_writing),
         "seekrandomwhilewriting" => beside(setup, false, mixed::seek_random_while_writing),
@@ -139,7 +140,7 @@ pub fn find(setup: &mut Setup, flags: &BenchFlags) -> Option<Action> {
         "compressreject" => Action::Unsupported("compression with an output limit"),
         "replay" => Action::Unsupported("workload traces"),
         "stats_history" => Action::Unsupported("statistics history"),
-        "verify" | "verifyfilechecksums" => Action::Unsupported("verification against another database"),
+        "verify" => Action::Unsupported("verification against another database"),
         "heapprofile" => Action::Unsupported("heap profiles"),
         _ => return None,
     };

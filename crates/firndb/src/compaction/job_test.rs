@@ -3,7 +3,8 @@ use crate::compaction::picker::{CompactionInput, CompactionReason, CompactionWor
 use crate::compaction::verify::OutputChecks;
 use crate::options::ColumnFamilyOptions;
 use crate::version::{
-    ConsistencyChecks, FamilySpec, FamilyTables, FamilyTablesOptions, NoFileStats, OpenTables, Version, VersionBuilder,
+    ConsistencyChecks, FamilySpec, FamilyTables, FamilyTablesOptions, NoFileStats, OpenTable, OpenTables, Version,
+    VersionBuilder,
 };
 use firn_env::{Env, FileOptions};
 use firn_format::compression::CompressionType;
@@ -79,6 +80,7 @@ impl World {
             checks: OutputChecks { record_count: true, contents: true },
             block_cache: None,
             statistics: None,
+            file_checksums: None,
         }
     }
 
@@ -289,8 +291,12 @@ struct Swapped {
 }
 
 impl TableSource for Swapped {
-    fn open(&self, _: &FileMetaData, policy: OpenPolicy) -> Result<Arc<crate::version::OpenTable>> {
-        self.tables.open(&FileMetaData::new(self.shown.clone()), policy)
+    fn open(&self, file: &FileMetaData, policy: OpenPolicy) -> Result<Arc<OpenTable>> {
+        self.tables.open(file, policy)
+    }
+
+    fn read_back(&self, _: &FileMetaData) -> Result<Arc<OpenTable>> {
+        self.tables.read_back(&FileMetaData::new(self.shown.clone()))
     }
 }
 

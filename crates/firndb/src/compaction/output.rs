@@ -21,6 +21,7 @@ use firn_table::{BlockCache, TableBuilder, TableBuilderOptions};
 
 use super::tombstones::OutputTombstone;
 use super::verify::{OutputChecks, TableDigest, verify_output};
+use crate::file_checksum::{self, FileChecksumGenFactory, RunningChecksum};
 use crate::options::{ColumnFamilyOptions, CompactionStyle, TableFactory};
 use crate::stats::Statistics;
 use crate::version::TableSource;
@@ -72,6 +73,8 @@ pub(crate) struct OutputSettings {
     pub(crate) block_cache: Option<Arc<BlockCache>>,
     /// Counts what goes into the block cache.
     pub(crate) statistics: Option<Arc<Statistics>>,
+    /// Makes the checksums of whole files (`file_checksum_gen_factory`).
+    pub(crate) file_checksums: Option<Arc<dyn FileChecksumGenFactory>>,
 }
 
 impl OutputSettings {
@@ -142,6 +145,7 @@ pub(crate) struct TableOutput {
     has_points: bool,
     last_key: Vec<u8>,
     digest: TableDigest,
+    checksum: Option<RunningChecksum>,
 }
 
 impl TableOutput {
@@ -157,6 +161,7 @@ impl TableOutput {
     ) -> Result<Self> {
         let path = settings.directory.join(firn_format::filename::table(number));
         let file = settings.fs.new_writable_file(&path, &settings.file_options)?;
+        let (file, checksum) = file_checksum::observe(file, settings.file_checksums.as_deref());
         let builder =
             TableBuilder::new(settings.builder_options(number, times)?, file).map_err(|error| error.with_file(&path));
         let description = NewFile {
@@ -178,6 +183,7 @@ impl TableOutput {
             has_points: false,
             last_key: Vec::new(),
             digest: TableDigest::default(),
+            checksum,
         };
         output.builder = Some(builder?);
         Ok(output)
@@ -280,15 +286,11 @@ impl TableOutput {
             }
             self.file.file_size = summary.file_size;
             self.file.tail_size = summary.tail_size;
+            if let Some(checksum) = &self.checksum {
+                (self.file.file_checksum, self.file.file_checksum_func_name) = checksum.current();
+            }
             let settings = &self.settings;
-            verify_output(
-                &*settings.tables,
-                settings.family_id,
-                settings.level,
-                &self.file,
-                &self.digest,
-                settings.checks,
-            )
+            verify_output(&*settings.tables, settings.family_id, &self.file, &self.digest, settings.checks)
         });
         if let Err(error) = described {
             let _ = self.settings.fs.remove_file(&self.path);

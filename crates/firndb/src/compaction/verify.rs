@@ -12,7 +12,7 @@ use firn_format::range_tombstone::RangeTombstone;
 use firn_format::version_edit::NewFile;
 use firn_table::{ReadAheadOptions, TableReadOptions, TableReader};
 
-use crate::version::{FileMetaData, OpenPolicy, TableSource};
+use crate::version::{FileMetaData, TableSource};
 
 /// How much of a new table is read again.
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,15 +85,12 @@ impl TableDigest {
 pub(crate) fn verify_output(
     tables: &dyn TableSource,
     column_family: u32,
-    level: usize,
     file: &NewFile,
     added: &TableDigest,
     checks: OutputChecks,
 ) -> Result<()> {
-    let mut file = FileMetaData::of_column_family(file.clone(), column_family);
-    // It may stay open, as a table of that level.
-    file.set_level(i32::try_from(level).unwrap_or(-1));
-    let table = tables.open(&file, OpenPolicy::MayOpen)?;
+    let file = FileMetaData::of_column_family(file.clone(), column_family);
+    let table = tables.read_back(&file)?;
     let entries = table.reader.properties().num_entries;
     if checks.record_count && entries != added.entries {
         return Err(Error::corruption(format!(

@@ -309,6 +309,7 @@ impl DbInner {
             },
             block_cache: data.tables().options().reader.block_cache.clone(),
             statistics: self.statistics.clone(),
+            file_checksums: db.file_checksum_gen_factory.clone(),
             options,
         }
     }

@@ -581,22 +581,6 @@ impl Db {
         self.db().visible_sequence()
     }
 
-    /// Checks the block checksums of all table files.
-    ///
-    /// # Errors
-    /// `Corruption` naming file and offset.
-    pub fn verify_checksum(&self) -> Result<()> {
-        self.db().verify_checksum()
-    }
-
-    /// Checks that every live table file is there with the size that the MANIFEST tells.
-    ///
-    /// # Errors
-    /// `Corruption` or `IoError` naming the file.
-    pub fn check_consistency(&self) -> Result<()> {
-        self.db().check_consistency()
-    }
-
     /// Clears a background error that can be recovered from, and writes again.
     ///
     /// # Errors

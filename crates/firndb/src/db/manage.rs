@@ -1,4 +1,4 @@
-//! Column families that come and go, options that change, checks of what is stored.
+//! Column families that come and go, options that change.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::options::{
     ColumnFamilyOptions, Options, change_column_family_options, change_db_options, sanitize_column_family_options,
     validate_column_family_options,
 };
-use crate::version::{OpenPolicy, TableSource, VersionSet};
+use crate::version::VersionSet;
 
 impl DbInner {
     /// Creates a column family; see [`Db::create_cf`](crate::Db::create_cf).
@@ -141,41 +141,5 @@ impl DbInner {
     /// The options in force; see [`Db::options`](crate::Db::options).
     pub(crate) fn options_of(&self, data: &ColumnFamilyData) -> Options {
         Options { db: (*self.options()).clone(), cf: (*data.options()).clone() }
-    }
-
-    /// Reads all blocks of all table files; see [`Db::verify_checksum`](crate::Db::verify_checksum).
-    ///
-    /// # Errors
-    /// `Corruption` naming file and offset.
-    pub(crate) fn verify_checksum(&self) -> Result<()> {
-        self.check_open()?;
-        let options = firn_table::TableReadOptions { fill_cache: false, ..firn_table::TableReadOptions::default() };
-        for data in self.families.all() {
-            let version = Arc::clone(&data.super_version.current().version);
-            for (_, file) in version.all_files() {
-                data.tables().open(file, OpenPolicy::MayOpen)?.reader.verify_checksums(&options)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Checks that every table file is there with its size; see [`Db::check_consistency`](crate::Db::check_consistency).
-    ///
-    /// # Errors
-    /// `Corruption` naming the file.
-    pub(crate) fn check_consistency(&self) -> Result<()> {
-        for file in self.live_files() {
-            let path = file.directory.join(file.name.trim_start_matches('/'));
-            let path = if self.env.fs().file_exists(&path)? { path } else { path.with_extension("ldb") };
-            let size = self.env.fs().file_size(&path)?;
-            if size != file.size_bytes {
-                return Err(Error::corruption(format!(
-                    "Sst file size mismatch between expected {} and file system {size}",
-                    file.size_bytes
-                ))
-                .with_file(path));
-            }
-        }
-        Ok(())
     }
 }

@@ -29,6 +29,7 @@ pub(crate) mod open;
 pub(crate) mod properties;
 pub(crate) mod read;
 pub(crate) mod recovery;
+pub(crate) mod scrub;
 pub(crate) mod snapshot;
 pub(crate) mod super_version;
 pub(crate) mod tables;

@@ -8,7 +8,10 @@ use firn_format::option_set;
 use firn_format::options::{Kept, KeptOptions, Memory, UnsupportedObject};
 
 use super::enums::{CacheTier, InfoLogLevel, Temperature, WalRecoveryMode};
-use super::objects::{DbPath, EnvCodec, ListenersCodec, RateLimiterCodec, StatisticsCodec};
+use super::objects::{
+    DbPath, EnvCodec, FileChecksumGenFactoryCodec, ListenersCodec, RateLimiterCodec, StatisticsCodec,
+};
+use crate::file_checksum::FileChecksumGenFactory;
 use crate::stats::{EventListener, Statistics};
 
 option_set! {
@@ -90,7 +93,7 @@ option_set! {
         /// Store file-system open metadata of SSTs in the MANIFEST and use it at open.
         fast_sst_open: bool = false => mutable new inert;
         /// Whole-file checksum generator for SST/blob files.
-        file_checksum_gen_factory: UnsupportedObject = UnsupportedObject(None) => inert;
+        file_checksum_gen_factory: Option<Arc<dyn FileChecksumGenFactory>> = None, with FileChecksumGenFactoryCodec;
         /// Flush compares the number of entries read with the memtable's counter; mismatch is Corruption.
         flush_verify_memtable_count: bool = true;
         /// Follower mode: attempts per catch-up.

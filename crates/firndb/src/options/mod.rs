@@ -36,9 +36,10 @@ pub use firn_env::IoPriority;
 pub use firn_format::options::{ConfigOptions, Dialect, OptionSet, SanityLevel};
 pub use firn_table::options::{BlockBasedTableOptions, FilterPolicy, TableFactory};
 pub use objects::{
-    CompactionFilterCodec, CompactionFilterFactoryCodec, ComparatorCodec, DbPath, EnvCodec, HashLinkListOptions,
-    HashSkipListOptions, ListenersCodec, MemTableFactory, MemTableFactoryCodec, MergeOperatorCodec, RateLimiterCodec,
-    RemoveEmptyValueCompactionFilter, SliceTransformCodec, StatisticsCodec, builtin_comparator,
+    CompactionFilterCodec, CompactionFilterFactoryCodec, ComparatorCodec, DbPath, EnvCodec,
+    FileChecksumGenFactoryCodec, HashLinkListOptions, HashSkipListOptions, ListenersCodec, MemTableFactory,
+    MemTableFactoryCodec, MergeOperatorCodec, RateLimiterCodec, RemoveEmptyValueCompactionFilter, SliceTransformCodec,
+    StatisticsCodec, builtin_comparator,
 };
 pub use operation::{
     CompactRangeOptions, CompactionOptions, FlushOptions, IngestExternalFileOptions, ReadOptions,

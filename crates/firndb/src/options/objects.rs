@@ -11,6 +11,7 @@ use firn_format::slice_transform::{self, SliceTransform};
 use firn_format::{Error, Result, option_set};
 
 use crate::compaction::filter::{CompactionFilter, CompactionFilterFactory, FilterDecision, FilterValueType};
+use crate::file_checksum::{FileChecksumGenCrc32cFactory, FileChecksumGenFactory};
 use crate::merge::{self, MergeOperator};
 use crate::stats::{EventListener, Statistics};
 
@@ -360,6 +361,36 @@ impl OptionCodec<Option<Arc<Statistics>>> for StatisticsCodec {
 
     fn print(_value: &Option<Arc<Statistics>>, _dialect: Dialect) -> Option<String> {
         None
+    }
+}
+
+/// Reads and writes a factory of file checksums by its name.
+#[derive(Clone, Copy, Debug)]
+pub struct FileChecksumGenFactoryCodec;
+
+impl OptionCodec<Option<Arc<dyn FileChecksumGenFactory>>> for FileChecksumGenFactoryCodec {
+    const KIND: ValueKind = ValueKind::Object;
+
+    fn parse(
+        slot: &mut Option<Arc<dyn FileChecksumGenFactory>>,
+        _name: &str,
+        text: &str,
+        _config: &ConfigOptions,
+    ) -> Result<()> {
+        let id = ObjectText::parse(text).and_then(|object| object.id);
+        *slot = match id.as_deref() {
+            None => None,
+            Some(id) if slot.as_ref().is_some_and(|factory| factory.name() == id) => return Ok(()),
+            Some("FileChecksumGenCrc32cFactory") => Some(Arc::new(FileChecksumGenCrc32cFactory)),
+            Some(other) => {
+                return Err(Error::not_supported(format!("Could not load FileChecksumGenFactory: {other}")));
+            }
+        };
+        Ok(())
+    }
+
+    fn print(value: &Option<Arc<dyn FileChecksumGenFactory>>, _dialect: Dialect) -> Option<String> {
+        Some(value.as_ref().map_or_else(|| "nullptr".to_owned(), |factory| factory.name().to_owned()))
     }
 }
 

@@ -14,12 +14,15 @@ use firn_error::{Error, Result};
 use firn_format::key::FileNumber;
 use firn_format::range_tombstone::FragmentedRangeTombstones;
 use firn_format::unique_id::InternalUniqueId;
-use firn_table::{TableCache, TableReader, TableReaderOptions};
+use firn_table::{ReadAheadOptions, TableCache, TableReadOptions, TableReader, TableReaderOptions};
 
 use super::manifest::{blame, table_path};
 use super::set::spec_directory;
 use super::{FamilySpec, FileMetaData, FileStats, FileStatsLoader};
 use crate::stats::{Ticker, record_tick};
+
+/// Bytes read at once when a whole table is looked through.
+const SCRUB_READAHEAD_BYTES: usize = 256 << 10;
 
 /// A table that is open, with its range tombstones ready to be searched.
 #[derive(Debug)]
@@ -89,6 +92,12 @@ pub trait TableSource: Send + Sync {
     /// # Errors
     /// Those of opening a table; `Incomplete` if it is not open and may not be opened.
     fn open(&self, file: &FileMetaData, policy: OpenPolicy) -> Result<Arc<OpenTable>>;
+
+    /// Opens the table as it lies on the disk, past every cache, for who wants to know what the file holds.
+    ///
+    /// # Errors
+    /// Those of opening a table.
+    fn read_back(&self, file: &FileMetaData) -> Result<Arc<OpenTable>>;
 
     /// The table of `file`.
     ///
@@ -186,19 +195,33 @@ impl FamilyTables {
         }
     }
 
-    fn open_file(&self, file: &FileMetaData) -> Result<OpenTable> {
+    /// Where the file lies; `.sst`, or `.ldb` as LevelDB names it.
+    ///
+    /// # Errors
+    /// `IoError` when the file system does not say which.
+    pub fn path_of(&self, file: &FileMetaData) -> Result<PathBuf> {
         let options = &self.options;
-        let directory = spec_directory(&options.spec, file.path_id, &options.db_path);
-        let path = table_path(&*options.fs, directory, file.number)?;
+        table_path(&*options.fs, spec_directory(&options.spec, file.path_id, &options.db_path), file.number)
+    }
+
+    /// Reads all of the file from the disk, past every cache, and compares every block with its checksum.
+    ///
+    /// # Errors
+    /// `Corruption` naming file and offset; `IoError`.
+    pub fn scrub(&self, file: &FileMetaData) -> Result<()> {
+        let table = self.read_back(file)?;
+        let readahead = ReadAheadOptions { fixed_bytes: SCRUB_READAHEAD_BYTES, ..ReadAheadOptions::default() };
+        table.reader.verify_checksums(&TableReadOptions { fill_cache: false, readahead, ..TableReadOptions::default() })
+    }
+
+    fn open_file(&self, file: &FileMetaData, reader: TableReaderOptions) -> Result<OpenTable> {
+        let options = &self.options;
+        let path = self.path_of(file)?;
         record_tick(options.reader.statistics.as_ref(), Ticker::NoFileOpens, 1);
         let source = options.fs.new_random_access_file(&path, &options.file_options)?;
         let largest_sequence = (!file.has_unknown_sequences()).then_some(file.largest_sequence.0);
-        let reader = TableReaderOptions {
-            largest_sequence,
-            level: file.level(),
-            file_number: file.number.get(),
-            ..options.reader.clone()
-        };
+        let reader =
+            TableReaderOptions { largest_sequence, level: file.level(), file_number: file.number.get(), ..reader };
         let table = OpenTable::new(TableReader::open(source, file.file_size, reader)?)?;
         let properties_at = table.reader.footer().metaindex.offset;
         self.check_unique_id(file, &table).map_err(|error| blame(error, &path, properties_at))?;
@@ -229,13 +252,19 @@ impl FamilyTables {
 }
 
 impl TableSource for FamilyTables {
+    fn read_back(&self, file: &FileMetaData) -> Result<Arc<OpenTable>> {
+        self.open_file(file, TableReaderOptions { block_cache: None, ..self.options.reader.clone() }).map(Arc::new)
+    }
+
     fn open(&self, file: &FileMetaData, policy: OpenPolicy) -> Result<Arc<OpenTable>> {
         if let Some(table) = file.handle().pinned_table() {
             return Ok(Arc::clone(table));
         }
         match (self.options.open.limited(), policy) {
             (Some(recent), OpenPolicy::MemoryOnly) => recent.get(file.number).ok_or_else(not_open),
-            (Some(recent), OpenPolicy::MayOpen) => recent.get_or_open(file.number, || self.open_file(file)),
+            (Some(recent), OpenPolicy::MayOpen) => {
+                recent.get_or_open(file.number, || self.open_file(file, self.options.reader.clone()))
+            }
             (None, policy) => {
                 // Perhaps it was opened while there was a limit.
                 let recent = self.options.open.recent.get().and_then(|recent| recent.get(file.number));
@@ -243,7 +272,7 @@ impl TableSource for FamilyTables {
                     (Some(table), _) => table,
                     (None, OpenPolicy::MemoryOnly) => return Err(not_open()),
                     // Two threads may open the same table at once; the loser's reader goes away again.
-                    (None, OpenPolicy::MayOpen) => Arc::new(self.open_file(file)?),
+                    (None, OpenPolicy::MayOpen) => Arc::new(self.open_file(file, self.options.reader.clone())?),
                 };
                 Ok(Arc::clone(file.handle().pin_table(table)))
             }
