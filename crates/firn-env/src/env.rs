@@ -47,6 +47,13 @@ impl Env {
         }
     }
 
+    /// The same environment over another file system.
+    #[must_use]
+    pub fn over_file_system(mut self, fs: Arc<dyn FileSystem>) -> Self {
+        self.fs = fs;
+        self
+    }
+
     /// The same environment with another clock.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {

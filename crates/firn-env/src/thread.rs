@@ -26,6 +26,11 @@ pub fn available_parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
+/// Processor time that the calling thread has used so far, in nanoseconds; 0 where the system does not tell.
+pub fn cpu_nanos() -> u64 {
+    crate::posix::thread_cpu_nanos()
+}
+
 /// The operating system's id of the calling thread, as the info log prints it.
 pub fn system_id() -> u64 {
     thread_local!(static ID: u64 = crate::posix::thread_id());

@@ -39,6 +39,11 @@ pub fn thread_id() -> u64 {
     sys::thread_id()
 }
 
+/// Processor time of the calling thread, in nanoseconds; see [`crate::thread::cpu_nanos`].
+pub fn thread_cpu_nanos() -> u64 {
+    sys::thread_cpu_nanos()
+}
+
 /// Fills `bytes` from the system's random source; false when there is none.
 pub fn fill_random(bytes: &mut [u8]) -> bool {
     sys::fill_random(bytes)

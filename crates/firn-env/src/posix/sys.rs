@@ -98,6 +98,16 @@ pub(super) fn free_space(path: &Path) -> io::Result<u64> {
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
+/// Processor time of the calling thread, in nanoseconds.
+pub(super) fn thread_cpu_nanos() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a live local of the right type.
+    if unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) } != 0 {
+        return 0;
+    }
+    u64::try_from(time.tv_sec).unwrap_or(0).saturating_mul(1_000_000_000) + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
 /// The calling thread's id in the operating system.
 pub(super) fn thread_id() -> u64 {
     // SAFETY: takes no arguments and cannot fail.

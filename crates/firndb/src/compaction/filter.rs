@@ -50,8 +50,8 @@ pub trait CompactionFilter: Send + Sync {
     }
 }
 
-/// What writes the table for which a filter is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What writes a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TableCreationReason {
     /// A flush.
     Flush,
@@ -60,6 +60,7 @@ pub enum TableCreationReason {
     /// Recovery from a log.
     Recovery,
     /// Anything else.
+    #[default]
     Misc,
 }
 

@@ -28,6 +28,7 @@ use super::stop::StopSignals;
 use super::tombstones::{CompactionTombstones, SnapshotStripes};
 use crate::merge::MergeOperator;
 use crate::read::merge_context::{MergeContext, OperandOrder};
+use crate::stats::events::CompactionJobStats;
 
 #[path = "iterator_merge.rs"]
 mod merge;
@@ -102,6 +103,23 @@ pub(crate) struct DropStats {
     pub(crate) single_delete_fallthroughs: u64,
     /// How often a filter had entries skipped unread, so that `input_records` is no measure of the inputs.
     pub(crate) filter_skips: u64,
+}
+
+impl DropStats {
+    /// What listeners are told of it.
+    pub(crate) fn as_job_stats(&self) -> CompactionJobStats {
+        CompactionJobStats {
+            num_input_records: self.input_records,
+            num_records_replaced: self.dropped_hidden,
+            total_input_raw_key_bytes: self.input_key_bytes,
+            total_input_raw_value_bytes: self.input_value_bytes,
+            num_input_deletion_records: self.input_deletions,
+            num_expired_deletion_records: self.dropped_obsolete,
+            num_single_del_fallthru: self.single_delete_fallthroughs,
+            num_single_del_mismatch: self.single_delete_mismatches,
+            ..CompactionJobStats::default()
+        }
+    }
 }
 
 /// Where the value of the current output lies.

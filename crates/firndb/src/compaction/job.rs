@@ -26,7 +26,7 @@ use super::filter::{
     CompactionFilter, CompactionFilterFactory, FilterContext, TableCreationReason, check_ignores_snapshots,
 };
 use super::iterator::{CompactionIterator, DropRules, DropStats};
-use super::output::{OutputSettings, OutputTimes, TableOutput};
+use super::output::{FinishedTable, OutputSettings, OutputTimes, TableOutput};
 use super::picker::CompactionPlan;
 use super::split;
 use super::stop::StopSignals;
@@ -34,6 +34,8 @@ use super::tombstones::{CompactionTombstones, OutputBounds, SnapshotStripes, Tom
 use crate::merge::MergeOperator;
 use crate::read::MergingIterator;
 use crate::read::tombstone_cover::{Edge, TombstoneWindow};
+use crate::stats::events::{CompactionJobStats, SubcompactionJobInfo};
+use crate::stats::{EventListener, Listeners};
 use crate::version::{FileMetaData, LevelIterator, OpenPolicy, RunIterator, TableSource};
 
 /// Everything a job needs beside its plan.
@@ -72,25 +74,36 @@ pub(crate) struct CompactionContext<'a> {
     pub(crate) new_file_number: &'a (dyn Fn() -> FileNumber + Sync),
     /// What ends the job early.
     pub(crate) signals: StopSignals<'a>,
+    /// Who is told of the parts.
+    pub(crate) listeners: Listeners,
+    /// What they are told of every part.
+    pub(crate) part_info: SubcompactionJobInfo,
 }
 
 /// What a job did.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CompactionResult {
     /// New files of the output level, in key order.
-    pub(crate) outputs: Vec<NewFile>,
+    pub(crate) outputs: Vec<FinishedTable>,
     /// What was read and dropped.
     pub(crate) drops: DropStats,
     /// Entries written, range tombstones included.
     pub(crate) output_records: u64,
     /// Ranges that ran at the same time.
     pub(crate) parts: usize,
+    /// Processor time of all parts, in microseconds.
+    pub(crate) cpu_micros: u64,
 }
 
 impl CompactionResult {
+    /// The new files for the version edit.
+    pub(crate) fn new_files(&self) -> Vec<NewFile> {
+        self.outputs.iter().map(|output| output.file.clone()).collect()
+    }
+
     /// Bytes of the new files.
     pub(crate) fn output_bytes(&self) -> u64 {
-        self.outputs.iter().map(|file| file.file_size).sum()
+        self.outputs.iter().map(|output| output.file.file_size).sum()
     }
 }
 
@@ -104,12 +117,14 @@ pub(crate) fn run(plan: &CompactionPlan, context: &CompactionContext<'_>) -> Res
     let mut starts = vec![None];
     starts.extend(job.part_boundaries()?.into_iter().map(Some));
     let ends = starts.iter().skip(1).cloned().chain([None]).collect::<Vec<_>>();
-    let parts: Vec<Part> = starts.into_iter().zip(ends).map(|(start, end)| Part { start, end }).collect();
+    let parts: Vec<Part> =
+        (0..).zip(starts.into_iter().zip(ends)).map(|(number, (start, end))| Part { number, start, end }).collect();
     let results = job.run_parts(&parts);
     let (mut result, mut first_error) = (CompactionResult { parts: parts.len(), ..CompactionResult::default() }, None);
     for part in results {
         result.outputs.extend(part.outputs);
         result.output_records += part.output_records;
+        result.cpu_micros += part.cpu_micros;
         add_drops(&mut result.drops, &part.drops);
         if let Err(error) = part.outcome {
             first_error.get_or_insert(error);
@@ -120,8 +135,8 @@ pub(crate) fn run(plan: &CompactionPlan, context: &CompactionContext<'_>) -> Res
         None => job.check_record_count(&result.drops).and_then(|()| job.sync_directory(&result)),
     };
     if let Err(error) = outcome {
-        for file in &result.outputs {
-            let path = context.settings.directory.join(firn_format::filename::table(file.number));
+        for output in &result.outputs {
+            let path = context.settings.directory.join(firn_format::filename::table(output.file.number));
             // What stays behind goes with the next removal of obsolete files.
             let _ = context.settings.fs.remove_file(&path);
         }
@@ -146,15 +161,17 @@ fn add_drops(sum: &mut DropStats, part: &DropStats) {
 
 /// A range of user keys, `[start, end)`.
 struct Part {
+    number: u32,
     start: Option<Vec<u8>>,
     end: Option<Vec<u8>>,
 }
 
 /// What became of a part; its outputs exist also when it failed.
 struct PartResult {
-    outputs: Vec<NewFile>,
+    outputs: Vec<FinishedTable>,
     drops: DropStats,
     output_records: u64,
+    cpu_micros: u64,
     outcome: Result<()>,
 }
 
@@ -240,6 +257,7 @@ impl<'a> Job<'a> {
                     outputs: Vec::new(),
                     drops: DropStats::default(),
                     output_records: 0,
+                    cpu_micros: 0,
                     outcome: Err(Error::aborted("a part of the compaction panicked")),
                 }));
             }
@@ -338,9 +356,49 @@ impl<'a> Job<'a> {
             output_records: 0,
         };
         let mut drops = DropStats::default();
+        self.tell(part, |listener, info| listener.on_subcompaction_begin(info), |_| ());
+        let cpu_start = thread::cpu_nanos();
         let outcome = self.merge_part(part, &mut writer, &mut drops);
+        let cpu_micros = thread::cpu_nanos().saturating_sub(cpu_start) / 1000;
+        if let (Err(error), Some(open)) = (&outcome, writer.open.take()) {
+            open.table.abandon(error);
+        }
         let PartWriter { outputs, output_records, .. } = writer;
-        PartResult { outputs, drops, output_records, outcome }
+        self.tell(
+            part,
+            |listener, info| listener.on_subcompaction_completed(info),
+            |info| {
+                info.error = outcome.as_ref().err().cloned();
+                info.stats = CompactionJobStats {
+                    cpu_micros,
+                    num_output_files: outputs.len() as u64,
+                    num_output_records: output_records,
+                    total_output_bytes: outputs.iter().map(|output| output.file.file_size).sum(),
+                    ..drops.as_job_stats()
+                };
+            },
+        );
+        PartResult { outputs, drops, output_records, cpu_micros, outcome }
+    }
+
+    /// Tells listeners of a part, after `fill` completed what they are told.
+    fn tell(
+        &self,
+        part: &Part,
+        call: impl Fn(&dyn EventListener, &SubcompactionJobInfo),
+        fill: impl FnOnce(&mut SubcompactionJobInfo),
+    ) {
+        let context = self.context;
+        if context.listeners.is_empty() || context.signals.is_closing() {
+            return;
+        }
+        let mut info = SubcompactionJobInfo {
+            subcompaction_job: part.number,
+            thread_id: thread::system_id(),
+            ..context.part_info.clone()
+        };
+        fill(&mut info);
+        context.listeners.tell(|listener| call(listener, &info));
     }
 
     fn merge_part(&self, part: &Part, writer: &mut PartWriter<'_, '_>, drops: &mut DropStats) -> Result<()> {
@@ -431,7 +489,7 @@ struct PartWriter<'j, 'a> {
     deeper: DeeperLevels,
     open: Option<OpenOutput>,
     last_user_key: Vec<u8>,
-    outputs: Vec<NewFile>,
+    outputs: Vec<FinishedTable>,
     output_records: u64,
 }
 
@@ -514,10 +572,10 @@ impl PartWriter<'_, '_> {
             table.add_range_tombstone(output)?;
         }
         let records = table.num_entries();
-        if let Some(mut file) = table.finish()? {
-            file.compensated_range_deletion_size = covered_bytes;
+        if let Some(mut finished) = table.finish()? {
+            finished.file.compensated_range_deletion_size = covered_bytes;
             self.output_records += records;
-            self.outputs.push(file);
+            self.outputs.push(finished);
         }
         Ok(())
     }

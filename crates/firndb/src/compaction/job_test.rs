@@ -2,6 +2,7 @@ use super::*;
 use crate::compaction::picker::{CompactionInput, CompactionReason, CompactionWork};
 use crate::compaction::verify::OutputChecks;
 use crate::options::ColumnFamilyOptions;
+use crate::stats::table_events::TableReporter;
 use crate::version::{
     ConsistencyChecks, FamilySpec, FamilyTables, FamilyTablesOptions, NoFileStats, OpenTable, OpenTables, Version,
     VersionBuilder,
@@ -81,6 +82,7 @@ impl World {
             block_cache: None,
             statistics: None,
             file_checksums: None,
+            reporter: TableReporter::silent(),
         }
     }
 
@@ -107,7 +109,7 @@ impl World {
                 })
                 .unwrap();
         }
-        table.finish().unwrap()
+        table.finish().unwrap().map(|finished| finished.file)
     }
 
     fn version(&self, levels: &[(usize, Vec<NewFile>)]) -> Arc<Version> {
@@ -148,6 +150,8 @@ impl World {
             old_files: Vec::new(),
             new_file_number: &new_file_number,
             signals: StopSignals::default(),
+            listeners: Listeners::default(),
+            part_info: SubcompactionJobInfo::default(),
         };
         change(&mut context);
         super::run(plan, &context)
@@ -271,7 +275,7 @@ fn outputs_are_cut_and_described() {
     let result = world.run(&plan, &[], |_| {}).unwrap();
     assert!(result.outputs.len() >= 4, "{}", result.outputs.len());
     assert_eq!((result.drops.input_records, result.drops.dropped_hidden, result.output_records), (200, 100, 100));
-    for file in &result.outputs {
+    for file in &result.new_files() {
         assert_eq!((file.epoch_number, file.oldest_ancester_time, file.file_creation_time), (1, 101, 1000));
         assert_eq!((file.smallest_sequence.0, file.largest_sequence.0), (0, 0), "zeroed at the bottom");
         assert!(file.file_size > 0 && file.unique_id != [0, 0]);
@@ -280,7 +284,7 @@ fn outputs_are_cut_and_described() {
             file.file_size
         );
     }
-    let after = apply(&world, &version, &plan, &result.outputs);
+    let after = apply(&world, &version, &plan, &result.new_files());
     assert_eq!(world.visible(&after, u64::MAX >> 8), before);
 }
 
@@ -373,10 +377,10 @@ fn tombstones_alone_make_an_output_only_where_they_are_needed() {
     let version = world.version(&[(0, vec![new.clone()]), (3, old)]);
     let to_1 = plan(&version, &[0], 1, 10_000, 1);
     let result = world.run(&to_1, &[], |_| {}).unwrap();
-    let [file] = result.outputs.as_slice() else { panic!("{:?}", result.outputs) };
+    let [file] = &result.new_files()[..] else { panic!("{:?}", result.outputs) };
     assert_eq!(file.smallest, InternalKey::new(&user_key(5), SequenceNumber(9), ValueType::RangeDeletion));
     assert_eq!(file.largest, InternalKey::range_sentinel(&user_key(15)));
-    let after = apply(&world, &version, &to_1, &result.outputs);
+    let after = apply(&world, &version, &to_1, &result.new_files());
     assert_eq!(world.visible(&after, 100).len(), 1);
     let bare = world.version(&[(0, vec![new])]);
     assert!(world.run(&plan(&bare, &[0], 1, 10_000, 1), &[], |_| {}).unwrap().outputs.is_empty());
@@ -414,7 +418,7 @@ proptest! {
                 continue;
             }
             let result = world.run(&plan, &snapshots, |_| {}).unwrap();
-            version = apply(&world, &version, &plan, &result.outputs);
+            version = apply(&world, &version, &plan, &result.new_files());
             for (reader, before) in readers.iter().zip(&before) {
                 prop_assert_eq!(&world.visible(&version, *reader), before, "reader {} level {}", reader, output);
             }
@@ -440,14 +444,14 @@ proptest! {
         // Old files go to the bottom through a compaction of their own.
         let old_version = world.version(&[(0, below_files)]);
         let old_plan = plan(&old_version, &[0], 4, target, 1);
-        let sunk = world.run(&old_plan, &snapshots, |_| {}).unwrap().outputs;
+        let sunk = world.run(&old_plan, &snapshots, |_| {}).unwrap().new_files();
         let version = world.version(&[(0, above_files), (4, sunk)]);
         let readers: Vec<u64> = snapshots.iter().copied().chain([1 << 40]).collect();
         let plan = plan(&version, &[0], 2, target, parts);
         if !plan.inputs.is_empty() {
             let before: Vec<_> = readers.iter().map(|&at| world.visible(&version, at)).collect();
             let result = world.run(&plan, &snapshots, |_| {}).unwrap();
-            let after = apply(&world, &version, &plan, &result.outputs);
+            let after = apply(&world, &version, &plan, &result.new_files());
             for (reader, before) in readers.iter().zip(&before) {
                 prop_assert_eq!(&world.visible(&after, *reader), before, "reader {}", reader);
             }

@@ -14,6 +14,7 @@ use firn_format::comparator::InternalKeyComparator;
 use firn_format::compression::{CompressionOptions, CompressionType};
 use firn_format::filter::FilterContext;
 use firn_format::key::{FileNumber, InternalKey, SequenceNumber, ValueType, extract_footer};
+use firn_format::properties::TableProperties;
 use firn_format::unique_id::InternalUniqueId;
 use firn_format::version_edit::NewFile;
 use firn_table::options::PrepopulateBlockCache;
@@ -24,6 +25,7 @@ use super::verify::{OutputChecks, TableDigest, verify_output};
 use crate::file_checksum::{self, FileChecksumGenFactory, RunningChecksum};
 use crate::options::{ColumnFamilyOptions, CompactionStyle, TableFactory};
 use crate::stats::Statistics;
+use crate::stats::table_events::TableReporter;
 use crate::version::TableSource;
 
 /// What all outputs of a job have in common.
@@ -75,6 +77,8 @@ pub(crate) struct OutputSettings {
     pub(crate) statistics: Option<Arc<Statistics>>,
     /// Makes the checksums of whole files (`file_checksum_gen_factory`).
     pub(crate) file_checksums: Option<Arc<dyn FileChecksumGenFactory>>,
+    /// Who is told of the outputs.
+    pub(crate) reporter: TableReporter,
 }
 
 impl OutputSettings {
@@ -135,6 +139,15 @@ pub(crate) struct OutputTimes {
     pub(crate) oldest_key_time: u64,
 }
 
+/// A table file that was written.
+#[derive(Clone, Debug)]
+pub(crate) struct FinishedTable {
+    /// Its description for the MANIFEST.
+    pub(crate) file: NewFile,
+    /// What it says about itself.
+    pub(crate) properties: Arc<TableProperties>,
+}
+
 /// A table file being written.
 pub(crate) struct TableOutput {
     settings: OutputSettings,
@@ -160,10 +173,6 @@ impl TableOutput {
         times: OutputTimes,
     ) -> Result<Self> {
         let path = settings.directory.join(firn_format::filename::table(number));
-        let file = settings.fs.new_writable_file(&path, &settings.file_options)?;
-        let (file, checksum) = file_checksum::observe(file, settings.file_checksums.as_deref());
-        let builder =
-            TableBuilder::new(settings.builder_options(number, times)?, file).map_err(|error| error.with_file(&path));
         let description = NewFile {
             number,
             path_id: settings.path_id,
@@ -175,18 +184,33 @@ impl TableOutput {
             unique_id: unique_id(settings, number),
             ..NewFile::default()
         };
-        let mut output = Self {
-            settings: settings.clone(),
-            path,
-            builder: None,
-            file: description,
-            has_points: false,
-            last_key: Vec::new(),
-            digest: TableDigest::default(),
-            checksum,
+        settings.reporter.started(&path);
+        let begin = || {
+            let options = settings.builder_options(number, times)?;
+            let file = settings.fs.new_writable_file(&path, &settings.file_options)?;
+            let (file, checksum) = file_checksum::observe(file, settings.file_checksums.as_deref());
+            let builder = TableBuilder::new(options, file).map_err(|error| {
+                let _ = settings.fs.remove_file(&path);
+                error.with_file(&path)
+            })?;
+            Ok((builder, checksum))
         };
-        output.builder = Some(builder?);
-        Ok(output)
+        match begin() {
+            Ok((builder, checksum)) => Ok(Self {
+                settings: settings.clone(),
+                path,
+                builder: Some(builder),
+                file: description,
+                has_points: false,
+                last_key: Vec::new(),
+                digest: TableDigest::default(),
+                checksum,
+            }),
+            Err(error) => {
+                settings.reporter.failed(&path, &description, &error);
+                Err(error)
+            }
+        }
     }
 
     /// Adds a point entry behind the last one.
@@ -262,49 +286,67 @@ impl TableOutput {
     ///
     /// # Errors
     /// `IoError` naming the file; `Corruption` when the file does not hold what was added. The file is removed then.
-    pub(crate) fn finish(mut self) -> Result<Option<NewFile>> {
-        let Some(mut builder) = self.builder.take() else { return Ok(None) };
+    pub(crate) fn finish(mut self) -> Result<Option<FinishedTable>> {
+        let Some(builder) = self.builder.take() else { return Ok(None) };
         if builder.is_empty() {
-            self.builder = Some(builder); // dropped and removed with `self`
+            self.builder = Some(builder);
+            self.give_up(&Error::aborted("Empty SST file not kept"));
             return Ok(None);
         }
-        let finished = builder.finish().and_then(|summary| {
-            let mut file = builder.into_file();
-            if self.settings.use_fsync {
-                file.fsync()?
-            } else {
-                file.sync()?
-            };
-            file.close()?;
-            Ok(summary)
-        });
-        let described = finished.and_then(|summary| {
-            if self.has_points {
-                let last = InternalKey::from_encoded(std::mem::take(&mut self.last_key))?;
-                let first = self.file.smallest.clone();
-                self.extend(first, last);
+        match self.complete(builder) {
+            Ok(finished) => {
+                self.settings.reporter.created(&self.path, &finished.file, &finished.properties);
+                Ok(Some(finished))
             }
-            self.file.file_size = summary.file_size;
-            self.file.tail_size = summary.tail_size;
-            if let Some(checksum) = &self.checksum {
-                (self.file.file_checksum, self.file.file_checksum_func_name) = checksum.current();
+            Err(error) => {
+                let error = error.with_file(&self.path);
+                let _ = self.settings.fs.remove_file(&self.path);
+                self.settings.reporter.failed(&self.path, &self.file, &error);
+                Err(error)
             }
-            let settings = &self.settings;
-            verify_output(&*settings.tables, settings.family_id, &self.file, &self.digest, settings.checks)
-        });
-        if let Err(error) = described {
-            let _ = self.settings.fs.remove_file(&self.path);
-            return Err(error.with_file(&self.path));
         }
-        Ok(Some(std::mem::take(&mut self.file)))
+    }
+
+    fn complete(&mut self, mut builder: TableBuilder) -> Result<FinishedTable> {
+        let summary = builder.finish()?;
+        let mut file = builder.into_file();
+        if self.settings.use_fsync {
+            file.fsync()?;
+        } else {
+            file.sync()?;
+        }
+        file.close()?;
+        if self.has_points {
+            let last = InternalKey::from_encoded(std::mem::take(&mut self.last_key))?;
+            let first = self.file.smallest.clone();
+            self.extend(first, last);
+        }
+        self.file.file_size = summary.file_size;
+        self.file.tail_size = summary.tail_size;
+        if let Some(checksum) = &self.checksum {
+            (self.file.file_checksum, self.file.file_checksum_func_name) = checksum.current();
+        }
+        let settings = &self.settings;
+        verify_output(&*settings.tables, settings.family_id, &self.file, &self.digest, settings.checks)?;
+        Ok(FinishedTable { file: std::mem::take(&mut self.file), properties: Arc::new(summary.properties) })
+    }
+
+    /// Removes the file of a job that failed with `error`.
+    pub(crate) fn abandon(mut self, error: &Error) {
+        self.give_up(error);
+    }
+
+    fn give_up(&mut self, error: &Error) {
+        if self.builder.take().is_some() {
+            let _ = self.settings.fs.remove_file(&self.path);
+            self.settings.reporter.failed(&self.path, &self.file, error);
+        }
     }
 }
 
 impl Drop for TableOutput {
     fn drop(&mut self) {
-        if self.builder.take().is_some() {
-            let _ = self.settings.fs.remove_file(&self.path);
-        }
+        self.give_up(&Error::aborted("the table was given up"));
     }
 }
 

@@ -26,6 +26,11 @@ impl StopSignals<'_> {
         raised(self.closing) || raised(self.dropped) || raised(self.cancelled)
     }
 
+    /// Whether the database is closing.
+    pub(crate) fn is_closing(&self) -> bool {
+        raised(self.closing)
+    }
+
     /// Fails if any flag is up.
     ///
     /// # Errors

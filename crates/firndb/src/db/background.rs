@@ -11,13 +11,14 @@ use firn_env::sync::atomic::Ordering;
 use firn_env::{Priority, log_error, log_info};
 use firn_error::{Error, ErrorKind, Result, Severity};
 
-use super::error_handler::{BackgroundErrorReason, Strictness, judge};
+use super::error_handler::{BackgroundErrorReason, Strictness, Verdict, judge};
 use super::flush::{FlushReason, FlushRequest};
+use super::report::Retired;
 use super::snapshot::SnapshotReleased;
-use super::super_version::SuperVersion;
 use super::{DbInner, DbState};
 use crate::compaction::picker::{self, FilterUse, LevelScores, LevelTargets, PickerInput, PickerOptions, score};
 use crate::options::{BackgroundJobLimits, CompactionStyle, FlushOptions};
+use crate::stats::events::WriteStallInfo;
 use crate::write::controller::{StallFacts, stall_condition};
 
 /// How long a job that failed waits before the next one, so that a failing disk is not hammered.
@@ -26,20 +27,21 @@ const PAUSE_AFTER_FAILURE_MICROS: u64 = 1_000_000;
 impl DbInner {
     /// Makes the current memtables and version of a family what readers see, and looks anew at what follows from them:
     /// stalls, due flushes, due compactions. The caller drops what is returned without the mutex.
-    pub(crate) fn install_super_version(&self, state: &mut DbState, id: u32) -> Vec<Arc<SuperVersion>> {
+    pub(crate) fn install_super_version(&self, state: &mut DbState, id: u32) -> Retired {
         let Some(version) = state.versions.family(id).map(|family| Arc::clone(family.current())) else {
-            return Vec::new();
+            return Retired::default();
         };
-        let Some(family) = state.families.get_mut(&id) else { return Vec::new() };
-        let retired = family.install(version);
-        self.look_at_family(state, id);
-        retired
+        let Some(family) = state.families.get_mut(&id) else { return Retired::default() };
+        let super_versions = family.install(version);
+        let stall = self.look_at_family(state, id);
+        Retired::new(super_versions, &self.listeners, stall)
     }
 
     /// Installs super versions of all families, as after an open.
     pub(crate) fn install_all_super_versions(&self, state: &mut MutexGuard<'_, DbState>) {
         let ids: Vec<u32> = state.families.keys().copied().collect();
-        let retired: Vec<_> = ids.into_iter().flat_map(|id| self.install_super_version(state, id)).collect();
+        let mut retired = Retired::default();
+        ids.into_iter().for_each(|id| retired.absorb(self.install_super_version(state, id)));
         if self.opened.load(Ordering::Acquire) || !self.read_only {
             let mut log = self.log.try_lock();
             if let Some(log) = &mut log {
@@ -49,15 +51,26 @@ impl DbInner {
         MutexGuard::unlocked(state, || drop(retired));
     }
 
-    /// Evaluates stalls and due compactions of a family after its files or memtables changed.
-    pub(crate) fn look_at_family(&self, state: &mut DbState, id: u32) {
-        if self.read_only {
-            return;
+    /// [`look_at_family`](Self::look_at_family) for all of them. The caller drops what is returned without the mutex.
+    pub(crate) fn look_at_all_families(&self, state: &mut DbState) -> Retired {
+        let ids: Vec<u32> = state.families.keys().copied().collect();
+        let mut retired = Retired::default();
+        for id in ids {
+            let stall = self.look_at_family(state, id);
+            retired.absorb(Retired::new(Vec::new(), &self.listeners, stall));
         }
-        let Some(scores) = self.scores(state, id) else { return };
-        let Some(versions) = state.versions.family(id) else { return };
-        let version = Arc::clone(versions.current());
-        let Some(family) = state.families.get_mut(&id) else { return };
+        retired
+    }
+
+    /// Evaluates stalls and due compactions of a family after its files or memtables changed. Returns how writes go now, if
+    /// they go differently.
+    fn look_at_family(&self, state: &mut DbState, id: u32) -> Option<WriteStallInfo> {
+        if self.read_only {
+            return None;
+        }
+        let scores = self.scores(state, id)?;
+        let version = Arc::clone(state.versions.family(id)?.current());
+        let family = state.families.get_mut(&id)?;
         let options = family.data.options();
         let deeper = version.levels().iter().skip(1).filter(|files| !files.is_empty()).count();
         let l0_files = match options.compaction_style {
@@ -65,7 +78,8 @@ impl DbInner {
             _ => version.files(0).len(),
         };
         let bottommost = version.num_non_empty_levels().saturating_sub(1);
-        family.recalculate_stall(StallFacts {
+        let previous = family.stall_condition();
+        let current = family.recalculate_stall(StallFacts {
             unflushed_memtables: family.imm.len(),
             l0_files,
             pending_compaction_bytes: scores.pending_compaction_bytes,
@@ -75,11 +89,15 @@ impl DbInner {
                 .filter(|(_, file)| file.is_marked_for_compaction() && !file.being_compacted())
                 .count(),
         });
+        let name = &family.data.name;
+        let info = || WriteStallInfo { column_family: name.clone(), current, previous };
+        let change = (!self.listeners.is_empty() && current != previous).then(info);
         if !options.disable_auto_compactions {
             self.queue_compaction_if_needed(state, id);
         }
         self.update_attention(state);
         self.maybe_schedule(state);
+        change
     }
 
     /// Where a family needs compaction.
@@ -237,19 +255,20 @@ impl DbInner {
     fn background_flush(&self) {
         let mut state = self.state.lock();
         state.flushes_running += 1;
-        let mut result = Ok(());
+        let (mut result, mut job) = (Ok(()), None);
         if !self.closing.load(Ordering::Acquire)
             && !state.errors.is_stopped()
             && let Some(request) = state.flush_queue.pop_front()
         {
             let families = request.families.clone();
-            result = self.run_flush(&mut state, &request);
+            let id = *job.insert(state.new_job_id());
+            result = self.run_flush(&mut state, id, &request);
             if result.is_ok() {
                 // What became immutable meanwhile waits for a request of its own.
                 self.queue_flush(&mut state, FlushRequest { families, reason: FlushReason::WriteBufferFull });
             }
         }
-        self.end_job(state, result, |state| {
+        self.end_job(state, job, result, |state| {
             state.flushes_running -= 1;
             state.flushes_scheduled -= 1;
         });
@@ -258,7 +277,7 @@ impl DbInner {
     fn background_compaction(&self) {
         let mut state = self.state.lock();
         state.compactions_running += 1;
-        let mut result = Ok(());
+        let (mut result, mut job) = (Ok(()), None);
         if !self.closing.load(Ordering::Acquire)
             && !state.errors.is_stopped()
             && state.exclusive_manual == 0
@@ -267,16 +286,23 @@ impl DbInner {
             if let Some(family) = state.families.get_mut(&id) {
                 family.queued_for_compaction = false;
             }
-            result = self.run_automatic_compaction(&mut state, id);
+            let number = *job.insert(state.new_job_id());
+            result = self.run_automatic_compaction(&mut state, number, id);
         }
-        self.end_job(state, result, |state| {
+        self.end_job(state, job, result, |state| {
             state.compactions_running -= 1;
             state.compactions_scheduled -= 1;
         });
     }
 
     /// What every job does last: report, clean up, make room for the next.
-    fn end_job(&self, mut state: MutexGuard<'_, DbState>, result: Result<()>, count: fn(&mut DbState)) {
+    fn end_job(
+        &self,
+        mut state: MutexGuard<'_, DbState>,
+        job: Option<u64>,
+        result: Result<()>,
+        count: fn(&mut DbState),
+    ) {
         if let Err(error) = &result
             && !matches!(error.kind(), ErrorKind::ShutdownInProgress | ErrorKind::ColumnFamilyDropped)
         {
@@ -287,7 +313,7 @@ impl DbInner {
                 }
             });
         }
-        MutexGuard::unlocked(&mut state, || self.purge_obsolete_files());
+        MutexGuard::unlocked(&mut state, || self.purge_obsolete_files(job));
         count(&mut state);
         state.finished_jobs += 1;
         self.maybe_schedule(&mut state);
@@ -296,8 +322,14 @@ impl DbInner {
         drop(state);
     }
 
-    /// Keeps a failure as the background error, if it is bad enough.
-    pub(crate) fn set_background_error(&self, state: &mut DbState, reason: BackgroundErrorReason, error: &Error) {
+    /// Keeps a failure as the background error, if it is bad enough and no listener takes it away. The mutex is given up
+    /// while listeners are told.
+    pub(crate) fn set_background_error(
+        &self,
+        state: &mut MutexGuard<'_, DbState>,
+        reason: BackgroundErrorReason,
+        error: &Error,
+    ) {
         if matches!(error.kind(), ErrorKind::ShutdownInProgress | ErrorKind::ColumnFamilyDropped) {
             return;
         }
@@ -305,11 +337,23 @@ impl DbInner {
         let strictness =
             Strictness { paranoid_checks: options.paranoid_checks, manual_wal_flush: options.manual_wal_flush };
         let verdict = judge(reason, error, strictness);
-        if verdict.severity > Severity::None {
-            state.errors.store(error.clone(), verdict.severity);
+        let error = MutexGuard::unlocked(state, || self.tell_background_error(reason, error, verdict));
+        if let Some(error) = error.filter(|_| verdict.severity > Severity::None) {
+            state.errors.store(error, verdict.severity);
         }
         self.update_attention(state);
         self.background.notify_all();
+    }
+
+    /// Tells listeners of an error; returns what they leave of it. Called without the mutex.
+    fn tell_background_error(&self, reason: BackgroundErrorReason, error: &Error, verdict: Verdict) -> Option<Error> {
+        if error.is_retryable() {
+            self.listeners.tell(|listener| listener.on_background_error(reason, &mut Some(error.clone())));
+            return Some(error.clone());
+        }
+        let mut told = Some(error.clone().with_severity(verdict.severity));
+        self.listeners.tell(|listener| listener.on_background_error(reason, &mut told));
+        told
     }
 
     /// Starts what an open database does by itself: flushes and compactions that are due.
@@ -317,11 +361,8 @@ impl DbInner {
         let (max_flushes, max_compactions) = self.job_limits(true);
         self.env.pools().increase_background_threads(Priority::High, max_flushes);
         self.env.pools().increase_background_threads(Priority::Low, max_compactions);
-        let mut state = self.state.lock();
-        let ids: Vec<u32> = state.families.keys().copied().collect();
-        for id in ids {
-            self.look_at_family(&mut state, id);
-        }
+        let retired = self.look_at_all_families(&mut self.state.lock());
+        drop(retired);
     }
 
     /// Waits until no flush or compaction is running or due.
@@ -374,11 +415,8 @@ impl DbInner {
             self.flush_for(&options, &families, FlushReason::ErrorRecovery)?;
         }
         self.purge_all_obsolete_files();
-        let mut state = self.state.lock();
-        let ids: Vec<u32> = state.families.keys().copied().collect();
-        for id in ids {
-            self.look_at_family(&mut state, id);
-        }
+        let retired = self.look_at_all_families(&mut self.state.lock());
+        drop(retired);
         Ok(())
     }
 
@@ -399,6 +437,7 @@ impl DbInner {
         if self.closing.swap(true, Ordering::AcqRel) {
             return result;
         }
+        self.listeners.tell(|listener| listener.on_db_shutdown_begin());
         self.raise(super::attention::STOPPED);
         self.env.pools().unschedule(Priority::High, self.instance);
         self.env.pools().unschedule(Priority::Low, self.instance);
@@ -412,7 +451,7 @@ impl DbInner {
         drop(self.writers.enter_exclusive());
         if !self.read_only {
             result = result.and(self.close_wals());
-            self.purge_obsolete_files();
+            self.purge_obsolete_files(None);
             self.logger().flush();
         }
         *self.lock.lock() = None;

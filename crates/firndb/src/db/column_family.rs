@@ -182,6 +182,11 @@ impl FamilyState {
         self.mem.is_empty() && self.imm.is_empty()
     }
 
+    /// What the family demands of writers now.
+    pub(crate) fn stall_condition(&self) -> WriteStallCondition {
+        self.stall.condition()
+    }
+
     /// Evaluates the stall condition anew.
     pub(crate) fn recalculate_stall(&mut self, facts: StallFacts) -> WriteStallCondition {
         self.stall_facts = facts;

@@ -10,16 +10,17 @@ use std::sync::atomic::AtomicBool;
 
 use firn_env::sync::atomic::Ordering;
 use firn_env::sync::{Mutex, MutexGuard};
-use firn_env::{log_event, log_info};
 use firn_error::{Error, ErrorKind, Result, SubCode};
 use firn_format::compression::CompressionType;
 use firn_format::key::{FileNumber, SequenceNumber};
-use firn_format::version_edit::{NewFile, VersionEdit};
+use firn_format::version_edit::VersionEdit;
 
 use super::column_family::ColumnFamilyData;
 use super::error_handler::BackgroundErrorReason;
-use super::flush::{FlushReason, OutputPlace};
+use super::flush::{FlushReason, OutputPlace, TableJob};
+use super::report::CompactionReport;
 use super::{DbInner, DbState};
+use crate::compaction::filter::TableCreationReason;
 use crate::compaction::job::{self, CompactionContext, CompactionResult};
 use crate::compaction::picker::{
     self, CompactionPlan, CompactionWork, ManualCompaction, ManualStep, RangeEnd, files_to_delete_in_range,
@@ -32,24 +33,23 @@ use crate::options::{
 use crate::stats::{CompactionStats, HistogramKind, JobPriority, Ticker};
 use crate::version::{FileMetaData, ManifestChange, TableSource, VersionSet};
 
-/// What came of a plan.
-struct Finished {
-    outputs: Vec<NewFile>,
-    result: CompactionResult,
-}
-
 impl DbInner {
     /// Picks and runs one compaction of a family whose turn it is.
     ///
     /// # Errors
     /// What stopped it; it is the background error then, if it is bad enough.
-    pub(crate) fn run_automatic_compaction(&self, state: &mut MutexGuard<'_, DbState>, id: u32) -> Result<()> {
+    pub(crate) fn run_automatic_compaction(
+        &self,
+        state: &mut MutexGuard<'_, DbState>,
+        job: u64,
+        id: u32,
+    ) -> Result<()> {
         let disabled = state.families.get(&id).is_none_or(|family| family.data.options().disable_auto_compactions);
         if disabled {
             return Ok(());
         }
         let Some(plan) = self.with_picker_input(state, id, picker::pick).flatten() else { return Ok(()) };
-        self.carry_out(state, plan, None)
+        self.carry_out(state, job, plan, None)
     }
 
     /// Looks for files of the bottommost level that a snapshot kept from being compacted until now.
@@ -62,6 +62,7 @@ impl DbInner {
     fn carry_out(
         &self,
         state: &mut MutexGuard<'_, DbState>,
+        job: u64,
         plan: CompactionPlan,
         cancelled: Option<&AtomicBool>,
     ) -> Result<()> {
@@ -69,7 +70,6 @@ impl DbInner {
         let Some(family) = state.families.get(&id) else { return Ok(()) };
         let data = Arc::clone(&family.data);
         let plan = Arc::new(plan);
-        let job_id = state.new_job_id();
         plan.set_busy(true);
         state.running.push(Arc::clone(&plan));
         // With these inputs busy there may be more to do beside it.
@@ -77,18 +77,21 @@ impl DbInner {
         self.maybe_schedule(state);
         let numbers = Mutex::new(Vec::new());
         let start = self.env.clock().now_nanos();
-        let finished = match plan.work {
-            CompactionWork::Merge => {
-                MutexGuard::unlocked(state, || self.merge(job_id, &plan, &data, &numbers, cancelled))
+        let micros = || self.env.clock().now_nanos().saturating_sub(start) / 1000;
+        let finished = MutexGuard::unlocked(state, || {
+            self.report_compaction_begin(&data, job, &plan);
+            let result = match plan.work {
+                CompactionWork::Merge => self.merge(job, &plan, &data, &numbers, cancelled),
+                CompactionWork::TrivialMove | CompactionWork::DropFiles => Ok(CompactionResult::default()),
+            };
+            if let Ok(result) = &result {
+                let done = CompactionReport { plan: &plan, elapsed_micros: micros(), outcome: Ok(result) };
+                self.report_compaction_written(&data, job, &done);
             }
-            CompactionWork::TrivialMove => Ok(Finished {
-                outputs: plan.input_files().map(|(_, file)| file.to_new_file()).collect(),
-                result: CompactionResult::default(),
-            }),
-            CompactionWork::DropFiles => Ok(Finished { outputs: Vec::new(), result: CompactionResult::default() }),
-        };
-        let outcome = finished.and_then(|finished| {
-            self.log_plan(state, &plan, &finished.outputs).map(|()| finished).inspect_err(|error| {
+            result
+        });
+        let outcome = finished.and_then(|result| {
+            self.log_plan(state, &plan, &result).map(|()| result).inspect_err(|error| {
                 self.set_background_error(state, BackgroundErrorReason::ManifestWrite, error);
             })
         });
@@ -97,40 +100,36 @@ impl DbInner {
         {
             self.set_background_error(state, BackgroundErrorReason::Compaction, error);
         }
-        if let Ok(finished) = &outcome {
-            self.count_compaction(&data, &plan, finished, self.env.clock().now_nanos().saturating_sub(start) / 1000);
+        if let Ok(result) = &outcome {
+            self.count_compaction(&data, &plan, result, micros());
         }
         plan.set_busy(false);
         state.running.retain(|running| !Arc::ptr_eq(running, &plan));
         state.release_outputs(&numbers.into_inner());
         let retired = self.install_super_version(state, id);
         self.background.notify_all();
-        let lines = outcome.as_ref().ok().map(|finished| self.describe(state, job_id, &plan, finished));
-        MutexGuard::unlocked(state, || {
-            drop(retired);
-            if let Some(line) = lines {
-                log_event!(self.logger(), "{line}");
-            }
-        });
+        MutexGuard::unlocked(state, || drop(retired));
+        let done = CompactionReport { plan: &plan, elapsed_micros: micros(), outcome: outcome.as_ref() };
+        self.report_compaction_end(state, &data, job, &done);
         outcome.map(|_| ())
     }
 
     /// Merges the inputs of a plan. Runs without the mutex.
     fn merge(
         &self,
-        job_id: u64,
+        job: u64,
         plan: &CompactionPlan,
         data: &Arc<ColumnFamilyData>,
         numbers: &Mutex<Vec<FileNumber>>,
         cancelled: Option<&AtomicBool>,
-    ) -> Result<Finished> {
-        log_info!(self.logger(), "[{}] [JOB {job_id}] Compacting {plan:?}", data.name);
+    ) -> Result<CompactionResult> {
         let db = self.options();
         let options = data.options();
         let now_secs = self.env.clock().now_secs();
         let place =
             OutputPlace { level: plan.output_level, path_id: plan.output_path_id, base_level: plan.base_level.max(1) };
-        let mut settings = self.output_settings(data, place, now_secs);
+        let table_job = TableJob { id: job, reason: TableCreationReason::Compaction };
+        let mut settings = self.output_settings(data, place, table_job, now_secs);
         settings.bottommost = plan.bottommost;
         settings.compression = plan.output_compression;
         settings.target_file_size = plan.target_output_file_size_bytes;
@@ -158,13 +157,14 @@ impl DbInner {
             old_files: old_files(plan, options.ttl, now_secs),
             new_file_number: &new_number,
             signals: StopSignals { closing: Some(&self.closing), dropped: Some(data.dropped_flag()), cancelled },
+            listeners: self.listeners.clone(),
+            part_info: self.subcompaction_info(data, job, plan),
         };
-        let result = job::run(plan, &context)?;
-        Ok(Finished { outputs: result.outputs.clone(), result })
+        job::run(plan, &context)
     }
 
     /// Adds what a plan did to the sums of its family and to the statistics.
-    fn count_compaction(&self, data: &ColumnFamilyData, plan: &CompactionPlan, finished: &Finished, micros: u64) {
+    fn count_compaction(&self, data: &ColumnFamilyData, plan: &CompactionPlan, result: &CompactionResult, micros: u64) {
         let input_bytes = |at_output: bool| {
             let files = plan.input_files().filter(|(level, _)| (*level == plan.output_level) == at_output);
             files.map(|(_, file)| file.file_size).sum::<u64>()
@@ -174,16 +174,17 @@ impl DbInner {
             CompactionWork::TrivialMove => sums.add_moved(plan.output_level, input_bytes(false)),
             CompactionWork::DropFiles => {}
             CompactionWork::Merge => {
-                let (drops, written) = (&finished.result.drops, finished.result.output_bytes());
+                let (drops, written) = (&result.drops, result.output_bytes());
                 let stats = CompactionStats {
                     micros,
+                    cpu_micros: result.cpu_micros,
                     bytes_read_non_output: input_bytes(false),
                     bytes_read_output: input_bytes(true),
                     bytes_written: written,
                     num_input_records: drops.input_records,
-                    num_dropped_records: drops.input_records.saturating_sub(finished.result.output_records),
+                    num_dropped_records: drops.input_records.saturating_sub(result.output_records),
                     num_input_files: plan.input_files().count() as u64,
-                    num_output_files: finished.outputs.len() as u64,
+                    num_output_files: result.outputs.len() as u64,
                     count: 1,
                     ..CompactionStats::default()
                 };
@@ -202,48 +203,34 @@ impl DbInner {
                 }
                 statistics.report_time(HistogramKind::CompactionTimesMicros, micros);
                 statistics.record_in_histogram(HistogramKind::NumfilesInSinglecompaction, stats.num_input_files);
-                let parts = finished.result.parts as u64;
+                let parts = result.parts as u64;
                 statistics.record_in_histogram(HistogramKind::NumSubcompactionsScheduled, parts);
             }
         }
     }
 
     /// Logs what a plan did: inputs out, outputs in.
-    fn log_plan(&self, state: &mut MutexGuard<'_, DbState>, plan: &CompactionPlan, outputs: &[NewFile]) -> Result<()> {
+    fn log_plan(
+        &self,
+        state: &mut MutexGuard<'_, DbState>,
+        plan: &CompactionPlan,
+        result: &CompactionResult,
+    ) -> Result<()> {
         let mut edit = VersionEdit { column_family: plan.column_family, ..VersionEdit::default() };
         for (level, file) in plan.input_files() {
             edit.delete_file(level_number(level), file.number);
         }
-        for file in outputs {
-            edit.add_file(level_number(plan.output_level), file.clone());
+        let files = match plan.work {
+            CompactionWork::TrivialMove => plan.input_files().map(|(_, file)| file.to_new_file()).collect(),
+            CompactionWork::Merge | CompactionWork::DropFiles => result.new_files(),
+        };
+        for file in files {
+            edit.add_file(level_number(plan.output_level), file);
         }
         if let Some(cursor) = &plan.next_cursor {
             edit.compact_cursors.push((level_number(plan.start_level), cursor.clone()));
         }
         VersionSet::log_and_apply(state, edit.into()).map(|_| ())
-    }
-
-    fn describe(&self, state: &DbState, job_id: u64, plan: &CompactionPlan, finished: &Finished) -> String {
-        let counts: Vec<String> = state
-            .versions
-            .family(plan.column_family)
-            .map(|family| family.current().levels().iter().map(|files| files.len().to_string()).collect())
-            .unwrap_or_default();
-        format!(
-            "EVENT_LOG_v1 {{\"time_micros\": {}, \"job\": {job_id}, \"event\": \"{}\", \"compaction_reason\": \"{}\", \
-             \"output_level\": {}, \"num_output_files\": {}, \"total_output_size\": {}, \"num_input_records\": {}, \
-             \"num_output_records\": {}, \"num_subcompactions\": {}, \"lsm_state\": [{}]}}",
-            self.env.clock().now_micros(),
-            if plan.work == CompactionWork::TrivialMove { "trivial_move" } else { "compaction_finished" },
-            plan.reason.name(),
-            plan.output_level,
-            finished.outputs.len(),
-            finished.outputs.iter().map(|file| file.file_size).sum::<u64>(),
-            finished.result.drops.input_records,
-            finished.result.output_records,
-            finished.result.parts,
-            counts.join(", "),
-        )
     }
 
     /// Compacts a range for a caller; see [`Db::compact_range`](crate::Db::compact_range).
@@ -280,12 +267,13 @@ impl DbInner {
             CompactionStyle::Universal => self.compact_everything(options, data, begin, end),
             CompactionStyle::Fifo => {
                 let mut state = self.state.lock();
-                self.run_automatic_compaction(&mut state, data.id)
+                let job = state.new_job_id();
+                self.run_automatic_compaction(&mut state, job, data.id)
             }
             CompactionStyle::None => Ok(()),
         };
         drop(exclusive);
-        self.purge_obsolete_files();
+        self.purge_obsolete_files(None);
         result
     }
 
@@ -392,7 +380,9 @@ impl DbInner {
                 None | Some(ManualStep::Nothing) => return Ok(()),
                 Some(ManualStep::Conflict) => self.background.wait(state),
                 Some(ManualStep::Run { plan, resume }) => {
-                    self.carry_out(state, *plan, options.canceled.as_deref())?;
+                    let job = state.new_job_id();
+                    self.carry_out(state, job, *plan, options.canceled.as_deref())?;
+                    MutexGuard::unlocked(state, || self.purge_obsolete_files(Some(job)));
                     if resume.is_none() {
                         return Ok(());
                     }
@@ -427,9 +417,10 @@ impl DbInner {
         if options.max_subcompactions > 0 {
             plan.max_subcompactions = options.max_subcompactions;
         }
-        self.carry_out(&mut state, plan, options.canceled.as_deref())?;
+        let job = state.new_job_id();
+        self.carry_out(&mut state, job, plan, options.canceled.as_deref())?;
         drop(state);
-        self.purge_obsolete_files();
+        self.purge_obsolete_files(Some(job));
         Ok(())
     }
 
@@ -496,7 +487,7 @@ impl DbInner {
         drop(state);
         drop((retired, files));
         logged?;
-        self.purge_obsolete_files();
+        self.purge_obsolete_files(None);
         Ok(())
     }
 }

@@ -16,6 +16,8 @@ use firn_format::key::{FileNumber, SequenceNumber};
 
 use super::layout::table_path;
 use super::{DbInner, DbState};
+use crate::compaction::filter::TableCreationReason;
+use crate::stats::table_events::TableReporter;
 
 /// How many of the newest OPTIONS files are kept.
 const KEPT_OPTIONS_FILES: usize = 2;
@@ -56,7 +58,7 @@ pub struct LiveFile {
 /// What is to be removed; collected under the database mutex, removed without it.
 #[derive(Default)]
 struct Garbage {
-    tables: Vec<PathBuf>,
+    tables: Vec<(FileNumber, PathBuf)>,
     wals: Vec<FileNumber>,
 }
 
@@ -74,8 +76,8 @@ impl Drop for Removing<'_> {
 }
 
 impl DbInner {
-    /// Removes tables that became obsolete and WALs that are no longer needed.
-    pub(crate) fn purge_obsolete_files(&self) {
+    /// Removes tables that became obsolete and WALs that are no longer needed, as part of a job or as a job of its own.
+    pub(crate) fn purge_obsolete_files(&self, job: Option<u64>) {
         if self.read_only {
             return;
         }
@@ -93,7 +95,7 @@ impl DbInner {
             self.drop_closed_wals_below(min_log);
             self.collect_wals(&mut self.state.lock(), min_log, &mut garbage);
         }
-        self.remove(&garbage);
+        self.remove(&garbage, job);
     }
 
     /// Whoever disables deletions waits until what this returns is dropped; `None` when they are disabled already.
@@ -135,7 +137,7 @@ impl DbInner {
     #[inline]
     pub(crate) fn purge_after_reader(&self) {
         if self.obsolete.is_pending() && !self.closing.load(Ordering::Acquire) {
-            self.purge_obsolete_files();
+            self.purge_obsolete_files(None);
         }
     }
 
@@ -148,7 +150,7 @@ impl DbInner {
             let Ok(tables) = self.tables.family(file.column_family) else { continue };
             tables.evict(file.number);
             let dirs = &tables.options().spec.paths;
-            garbage.tables.push(table_path(dirs, file.path_id, file.number));
+            garbage.tables.push((file.number, table_path(dirs, file.path_id, file.number)));
         }
     }
 
@@ -174,12 +176,14 @@ impl DbInner {
         }
     }
 
-    fn remove(&self, garbage: &Garbage) {
-        for path in &garbage.tables {
-            let leveldb = path.with_extension("ldb");
-            self.remove_file(path);
-            if self.env.fs().file_exists(&leveldb).unwrap_or(false) {
-                self.remove_file(&leveldb);
+    fn remove(&self, garbage: &Garbage, job: Option<u64>) {
+        if !garbage.tables.is_empty() {
+            let reporter = self.deletion_reporter(job);
+            for (number, path) in &garbage.tables {
+                let leveldb = path.with_extension("ldb");
+                let is_leveldb = !self.env.fs().file_exists(path).unwrap_or(true)
+                    && self.env.fs().file_exists(&leveldb).unwrap_or(false);
+                self.remove_table(&reporter, *number, if is_leveldb { &leveldb } else { path });
             }
         }
         for number in &garbage.wals {
@@ -233,18 +237,35 @@ impl DbInner {
         }
     }
 
+    fn deletion_reporter(&self, job: Option<u64>) -> TableReporter {
+        let job = job.unwrap_or_else(|| self.state.lock().new_job_id());
+        self.table_reporter(job, TableCreationReason::Misc, "")
+    }
+
+    fn remove_table(&self, reporter: &TableReporter, number: FileNumber, path: &Path) {
+        let removed = self.delete(path);
+        reporter.deleted(path, number.get(), removed.as_ref().err());
+    }
+
     fn remove_file(&self, path: &Path) {
+        // What stays behind goes with the next look through the directories.
+        let _ = self.delete(path);
+    }
+
+    /// Removes a file; one that is not there is as good as removed.
+    fn delete(&self, path: &Path) -> Result<()> {
         match self.env.fs().remove_file(path) {
             Err(error) if !error.is_path_not_found() => {
                 log_info!(self.logger(), "Could not delete {}: {error}", path.display());
+                Err(error)
             }
-            _ => {}
+            _ => Ok(()),
         }
     }
 
     /// Looks through all directories for files that nobody refers to, and removes them.
     pub(crate) fn purge_all_obsolete_files(&self) {
-        self.purge_obsolete_files();
+        self.purge_obsolete_files(None);
         let names = self.list_directories();
         let (live, pending, min_log, current, wals, _removing) = {
             let mut state = self.state.lock();
@@ -262,6 +283,7 @@ impl DbInner {
             )
         };
         let mut options_files: Vec<(FileNumber, PathBuf)> = Vec::new();
+        let mut reporter = None;
         for (dir, name) in names {
             let path = dir.join(&name);
             if filename::is_trash(&name) {
@@ -284,6 +306,10 @@ impl DbInner {
             if garbage {
                 match parsed.kind {
                     FileKind::Wal => self.remove_wal(number),
+                    FileKind::Table => {
+                        let reporter = reporter.get_or_insert_with(|| self.deletion_reporter(None));
+                        self.remove_table(reporter, number, &path);
+                    }
                     FileKind::Manifest if !self.state.lock().versions.is_manifest_obsolete(number) => {}
                     _ => self.remove_file(&path),
                 }

@@ -8,18 +8,19 @@
 use std::sync::Arc;
 
 use firn_env::sync::MutexGuard;
-use firn_env::{FileOptions, log_event, log_info};
+use firn_env::{FileOptions, thread};
 use firn_error::{Error, Result};
 use firn_format::key::{FileNumber, SequenceNumber};
-use firn_format::version_edit::{NewFile, VersionEdit};
+use firn_format::version_edit::VersionEdit;
 
 use super::column_family::ColumnFamilyData;
 use super::error_handler::BackgroundErrorReason;
+use super::report::Retired;
 use super::{DbInner, DbState};
 use crate::compaction::deeper::DeeperLevels;
 use crate::compaction::filter::{CompactionFilter, FilterContext, TableCreationReason, check_ignores_snapshots};
 use crate::compaction::iterator::{CompactionIterator, DropRules};
-use crate::compaction::output::{OutputSettings, OutputTimes, TableOutput, output_compression};
+use crate::compaction::output::{FinishedTable, OutputSettings, OutputTimes, TableOutput, output_compression};
 use crate::compaction::tombstones::{
     CompactionTombstones, OutputBounds, SnapshotStripes, TombstoneDropRules, output_tombstones,
 };
@@ -49,17 +50,29 @@ pub(crate) struct FlushOutput {
     pub(crate) epoch_number: u64,
     /// Live snapshots, ascending.
     pub(crate) snapshots: Vec<SequenceNumber>,
-    /// What the factory of compaction filters is told.
+    /// The job that writes it.
+    pub(crate) job: TableJob,
+}
+
+/// The job that a table is written for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TableJob {
+    /// Its number.
+    pub(crate) id: u64,
+    /// Why it creates tables.
     pub(crate) reason: TableCreationReason,
 }
 
 /// The part of a flush that concerns one family.
-struct FamilyFlush {
-    data: Arc<ColumnFamilyData>,
-    /// Oldest first.
-    memtables: Vec<Arc<MemTable>>,
-    output: FlushOutput,
-    table: Option<NewFile>,
+pub(crate) struct FamilyFlush {
+    /// The family.
+    pub(crate) data: Arc<ColumnFamilyData>,
+    /// What is written, oldest first.
+    pub(crate) memtables: Vec<Arc<MemTable>>,
+    /// What the table is told.
+    pub(crate) output: FlushOutput,
+    /// The table, once it is written and unless nothing was left to write.
+    pub(crate) table: Option<FinishedTable>,
 }
 
 impl DbInner {
@@ -67,16 +80,21 @@ impl DbInner {
     ///
     /// # Errors
     /// What stopped it; the memtables then wait for the next flush.
-    pub(crate) fn run_flush(&self, state: &mut MutexGuard<'_, DbState>, request: &FlushRequest) -> Result<()> {
-        let mut parts = pick(state, request, self.snapshots.sequences());
+    pub(crate) fn run_flush(
+        &self,
+        state: &mut MutexGuard<'_, DbState>,
+        job: u64,
+        request: &FlushRequest,
+    ) -> Result<()> {
+        let table_job = TableJob { id: job, reason: TableCreationReason::Flush };
+        let mut parts = pick(state, request, table_job, self.snapshots.sequences());
         if parts.is_empty() {
             return Ok(());
         }
-        let job = state.new_job_id();
         let several_families = state.families.len() > 1 || self.options().allow_2pc;
         let outputs: Vec<FileNumber> = parts.iter().map(|part| part.output.number).collect();
         let written = MutexGuard::unlocked(state, || -> Result<()> {
-            self.log_flush_started(job, &parts, request.reason);
+            self.report_flush_begin(job, &parts, request.reason);
             if several_families {
                 // What is flushed must not be ahead of what other families have only in a WAL.
                 self.sync_closed_wals()?;
@@ -98,8 +116,7 @@ impl DbInner {
         }
         match result {
             Ok(()) => {
-                let lines = parts.iter().map(|part| self.describe_result(state, job, part)).collect::<Vec<_>>();
-                MutexGuard::unlocked(state, || lines.iter().for_each(|line| log_event!(self.logger(), "{line}")));
+                self.report_flush_end(state, job, &parts, request.reason);
                 Ok(())
             }
             Err(error) if error.kind() == firn_error::ErrorKind::ColumnFamilyDropped => Ok(()),
@@ -125,7 +142,7 @@ impl DbInner {
                 ..VersionEdit::default()
             };
             if let Some(table) = &part.table {
-                edit.add_file(0, table.clone());
+                edit.add_file(0, table.file.clone());
             }
             edits.push(edit);
         }
@@ -142,13 +159,13 @@ impl DbInner {
         }
         let change = ManifestChange { edits, atomic: parts.len() > 1, ..ManifestChange::default() };
         VersionSet::log_and_apply(state, change)?;
-        let mut retired = Vec::new();
+        let mut retired = Retired::default();
         for part in parts {
             let Some(family) = state.families.get_mut(&part.data.id) else { continue };
             let keep = family.imm.len() - part.memtables.len();
             family.imm.truncate(keep);
             family.flushing = 0;
-            retired.extend(self.install_super_version(state, part.data.id));
+            retired.absorb(self.install_super_version(state, part.data.id));
         }
         MutexGuard::unlocked(state, || drop(retired));
         Ok(())
@@ -164,7 +181,7 @@ impl DbInner {
         data: &Arc<ColumnFamilyData>,
         memtables: &[Arc<MemTable>],
         output: &FlushOutput,
-    ) -> Result<Option<NewFile>> {
+    ) -> Result<Option<FinishedTable>> {
         MutexGuard::unlocked(state, || self.write_memtables(data, memtables, output, JobPriority::User))
     }
 
@@ -175,25 +192,33 @@ impl DbInner {
         memtables: &[Arc<MemTable>],
         output: &FlushOutput,
         priority: JobPriority,
-    ) -> Result<Option<NewFile>> {
-        let start = self.env.clock().now_nanos();
+    ) -> Result<Option<FinishedTable>> {
+        let (start, cpu_start) = (self.env.clock().now_nanos(), thread::cpu_nanos());
         let now_secs = self.env.clock().now_secs();
-        let settings = self.output_settings(data, OutputPlace { level: 0, path_id: 0, base_level: 0 }, now_secs);
+        let settings =
+            self.output_settings(data, OutputPlace { level: 0, path_id: 0, base_level: 0 }, output.job, now_secs);
         let oldest_key_time = memtables.iter().map(|mem| mem.oldest_key_time_secs()).min().unwrap_or(u64::MAX);
         let oldest_key_time = if oldest_key_time == u64::MAX { now_secs } else { oldest_key_time };
         let times = OutputTimes { oldest_ancester_time: oldest_key_time.min(now_secs), oldest_key_time };
         let mut table = TableOutput::create(&settings, output.number, output.epoch_number, times)?;
-        let entries_read = self.write_entries(data, memtables, output, &mut table)?;
-        let file = table.finish()?;
-        if file.is_some() {
+        let entries_read = match self.write_entries(data, memtables, output, &mut table) {
+            Ok(read) => read,
+            Err(error) => {
+                table.abandon(&error);
+                return Err(error);
+            }
+        };
+        let finished = table.finish()?;
+        if finished.is_some() {
             self.env.fs().new_directory(&settings.directory)?.fsync()?;
         }
-        let bytes_written = file.as_ref().map_or(0, |file| file.file_size);
+        let bytes_written = finished.as_ref().map_or(0, |finished| finished.file.file_size);
         let stats = CompactionStats {
             micros: self.env.clock().now_nanos().saturating_sub(start) / 1000,
+            cpu_micros: thread::cpu_nanos().saturating_sub(cpu_start) / 1000,
             bytes_written,
             num_input_records: entries_read,
-            num_output_files: u64::from(file.is_some()),
+            num_output_files: u64::from(finished.is_some()),
             count: 1,
             ..CompactionStats::default()
         };
@@ -205,7 +230,7 @@ impl DbInner {
             statistics.record_tick(Ticker::FlushWriteBytes, bytes_written);
             statistics.report_time(HistogramKind::DbFlushMicros, stats.micros);
         }
-        Ok(file)
+        Ok(finished)
     }
 
     /// Merges memtables into a table, without what no snapshot can see. Returns how many entries were read.
@@ -218,7 +243,7 @@ impl DbInner {
     ) -> Result<u64> {
         let db = self.options();
         let stripes = SnapshotStripes::new(output.snapshots.clone());
-        let filter = flush_filter(data, output.reason)?;
+        let filter = flush_filter(data, output.job.reason)?;
         let is_filtered = filter.is_some();
         let rules = DropRules {
             merge_operator: data.options().merge_operator.clone(),
@@ -268,6 +293,7 @@ impl DbInner {
         &self,
         data: &Arc<ColumnFamilyData>,
         place: OutputPlace,
+        job: TableJob,
         now_secs: u64,
     ) -> OutputSettings {
         let db = self.options();
@@ -311,49 +337,8 @@ impl DbInner {
             statistics: self.statistics.clone(),
             file_checksums: db.file_checksum_gen_factory.clone(),
             options,
+            reporter: self.table_reporter(job.id, job.reason, &data.name),
         }
-    }
-
-    fn log_flush_started(&self, job: u64, parts: &[FamilyFlush], reason: FlushReason) {
-        for part in parts {
-            let sum = |number: fn(&MemTable) -> u64| part.memtables.iter().map(|mem| number(mem)).sum::<u64>();
-            log_info!(
-                self.logger(),
-                "[{}] [JOB {job}] Flushing {} memtables, table #{} started",
-                part.data.name,
-                part.memtables.len(),
-                part.output.number
-            );
-            log_event!(
-                self.logger(),
-                "EVENT_LOG_v1 {{\"time_micros\": {}, \"job\": {job}, \"event\": \"flush_started\", \"num_memtables\": {}, \
-                 \"num_entries\": {}, \"num_deletes\": {}, \"total_data_size\": {}, \"memory_usage\": {}, \
-                 \"num_range_deletes\": {}, \"flush_reason\": \"{}\"}}",
-                self.env.clock().now_micros(),
-                part.memtables.len(),
-                sum(MemTable::entry_count),
-                sum(MemTable::delete_count),
-                sum(MemTable::data_bytes),
-                sum(|mem| mem.memory_bytes() as u64),
-                sum(MemTable::range_deletion_count),
-                reason.name(),
-            );
-        }
-    }
-
-    fn describe_result(&self, state: &DbState, job: u64, part: &FamilyFlush) -> String {
-        let family = state.versions.family(part.data.id);
-        let counts: Vec<String> = family
-            .map(|family| family.current().levels().iter().map(|files| files.len().to_string()).collect())
-            .unwrap_or_default();
-        let waiting = state.families.get(&part.data.id).map_or(0, |family| family.imm.len());
-        format!(
-            "EVENT_LOG_v1 {{\"time_micros\": {}, \"job\": {job}, \"event\": \"flush_finished\", \"output_compression\": \
-             \"{}\", \"lsm_state\": [{}], \"immutable_memtables\": {waiting}}}",
-            self.env.clock().now_micros(),
-            part.data.options().compression.property_name(),
-            counts.join(", "),
-        )
     }
 
     /// Flushes families because a user asked for it; see [`Db::flush`](crate::Db::flush).
@@ -385,6 +370,10 @@ impl DbInner {
         }
         // Memtables up to these ids are what the caller wants to see flushed.
         let targets = self.switch_memtables_for_flush(&ids, reason)?;
+        if reason == FlushReason::ManualFlush && !targets.is_empty() {
+            let families = targets.iter().map(|(id, _)| *id).collect();
+            self.report_scheduled_flush(&FlushRequest { families, reason });
+        }
         if !options.wait {
             return Ok(());
         }
@@ -437,7 +426,12 @@ fn flush_filter(data: &ColumnFamilyData, reason: TableCreationReason) -> Result<
 }
 
 /// Takes the memtables of a request that no other flush has, and numbers for their tables.
-fn pick(state: &mut DbState, request: &FlushRequest, snapshots: Vec<SequenceNumber>) -> Vec<FamilyFlush> {
+fn pick(
+    state: &mut DbState,
+    request: &FlushRequest,
+    job: TableJob,
+    snapshots: Vec<SequenceNumber>,
+) -> Vec<FamilyFlush> {
     let mut parts = Vec::new();
     for id in &request.families {
         let Some(family) = state.families.get_mut(id) else { continue };
@@ -451,8 +445,7 @@ fn pick(state: &mut DbState, request: &FlushRequest, snapshots: Vec<SequenceNumb
         let memtables: Vec<_> = family.imm.iter().rev().map(Arc::clone).collect();
         let epoch_number = state.versions.family_mut(*id).map_or(0, |family| family.new_epoch_number());
         let number = state.new_output();
-        let reason = TableCreationReason::Flush;
-        let output = FlushOutput { number, epoch_number, snapshots: snapshots.clone(), reason };
+        let output = FlushOutput { number, epoch_number, snapshots: snapshots.clone(), job };
         parts.push(FamilyFlush { data, memtables, output, table: None });
     }
     parts

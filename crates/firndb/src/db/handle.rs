@@ -12,6 +12,7 @@ use firn_table::PinnedSlice;
 
 use super::column_family::ColumnFamilyData;
 use super::cursor::{Cursor, RangeIterator};
+use super::report::HandleGuard;
 use super::snapshot::Snapshot;
 use super::{DbInner, open};
 use crate::options::{
@@ -43,9 +44,17 @@ impl ColumnFamilyDescriptor {
 #[derive(Clone)]
 pub struct ColumnFamily {
     pub(crate) data: Arc<ColumnFamilyData>,
+    /// Tells listeners, if there are any, when the last clone goes.
+    _guard: Option<Arc<HandleGuard>>,
 }
 
 impl ColumnFamily {
+    fn new(db: &DbInner, data: Arc<ColumnFamilyData>) -> Self {
+        let guard = || Arc::new(HandleGuard { listeners: db.listeners.clone(), data: Arc::clone(&data) });
+        let _guard = (!db.listeners.is_empty()).then(guard);
+        Self { data, _guard }
+    }
+
     /// The name.
     pub fn name(&self) -> &str {
         &self.data.name
@@ -110,7 +119,8 @@ impl Drop for DbHandle {
 
 impl Db {
     pub(crate) fn from_inner(db: Arc<DbInner>, default_cf: Arc<ColumnFamilyData>) -> Self {
-        Self { inner: Arc::new(DbHandle { db, default_cf: ColumnFamily { data: default_cf } }) }
+        let default_cf = ColumnFamily::new(&db, default_cf);
+        Self { inner: Arc::new(DbHandle { db, default_cf }) }
     }
 
     fn db(&self) -> &Arc<DbInner> {
@@ -199,12 +209,12 @@ impl Db {
 
     /// The open column family called `name`.
     pub fn cf(&self, name: &str) -> Option<ColumnFamily> {
-        self.db().column_family(name).map(|data| ColumnFamily { data })
+        self.db().column_family(name).map(|data| ColumnFamily::new(self.db(), data))
     }
 
     /// The open column families in ascending order of their ids.
     pub fn column_families(&self) -> Vec<ColumnFamily> {
-        self.db().column_families().into_iter().map(|data| ColumnFamily { data }).collect()
+        self.db().column_families().into_iter().map(|data| ColumnFamily::new(self.db(), data)).collect()
     }
 
     /// Creates a column family; durable when it returns.
@@ -212,7 +222,7 @@ impl Db {
     /// # Errors
     /// `InvalidArgument` when the name exists or the options contradict each other.
     pub fn create_cf(&self, name: &str, options: ColumnFamilyOptions) -> Result<ColumnFamily> {
-        self.db().create_column_family(name, options).map(|data| ColumnFamily { data })
+        self.db().create_column_family(name, options).map(|data| ColumnFamily::new(self.db(), data))
     }
 
     /// Drops a column family; durable when it returns. Handles stay readable until they are dropped; writes to them fail.

@@ -86,7 +86,7 @@ impl DbInner {
         })?;
         log_info!(self.logger(), "Dropped column family [{}] (ID {})", data.name, data.id);
         self.write_options_file()?;
-        self.purge_obsolete_files();
+        self.purge_obsolete_files(None);
         Ok(())
     }
 

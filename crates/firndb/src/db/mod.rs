@@ -18,6 +18,7 @@ pub(crate) mod column_family;
 pub(crate) mod compact;
 pub(crate) mod cursor;
 pub(crate) mod error_handler;
+pub(crate) mod file_events;
 pub(crate) mod files;
 pub(crate) mod flush;
 pub(crate) mod handle;
@@ -29,6 +30,7 @@ pub(crate) mod open;
 pub(crate) mod properties;
 pub(crate) mod read;
 pub(crate) mod recovery;
+pub(crate) mod report;
 pub(crate) mod scrub;
 pub(crate) mod snapshot;
 pub(crate) mod super_version;
@@ -47,7 +49,7 @@ use firn_format::key::{FileNumber, SequenceNumber};
 
 use crate::compaction::picker::CompactionPlan;
 use crate::options::DbOptions;
-use crate::stats::Statistics;
+use crate::stats::{Listeners, Statistics};
 use crate::version::{HoldsVersions, ObsoleteFiles, VersionSet};
 use crate::write::controller::WriteController;
 use crate::write::group::WriteThread;
@@ -118,6 +120,8 @@ pub(crate) struct DbInner {
     pub(crate) closing: AtomicBool,
     pub(crate) lock: Mutex<Option<Box<dyn FileLock>>>,
     pub(crate) statistics: Option<Arc<Statistics>>,
+    /// Who is told what happens.
+    pub(crate) listeners: Listeners,
 }
 
 /// A WAL that may hold data which no table has.

@@ -20,6 +20,7 @@ use firn_format::unique_id::encode_session_id;
 use firn_format::version_edit::VersionEdit;
 
 use super::column_family::{FamilyIdentity, FamilyRegistry, FamilyState};
+use super::file_events::ObservedFileSystem;
 use super::handle::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME, Db};
 use super::layout::{DirectoryHandles, Layout};
 use super::snapshot::SnapshotList;
@@ -31,6 +32,7 @@ use crate::options::{
     ColumnFamilyOptions, DbOptions, Dialect, InfoLogLevel, OptionSet, TableFactory, sanitize_column_family_options,
     sanitize_db_options, validate_column_family_options, validate_db_options,
 };
+use crate::stats::Listeners;
 use crate::version::{
     FamilySpec, ManifestChange, OpenMode, VersionSet, VersionSetOptions, column_families_in_manifest, create_database,
 };
@@ -66,8 +68,14 @@ pub(crate) fn open(
     if !descriptors.iter().any(|descriptor| descriptor.name == DEFAULT_COLUMN_FAMILY_NAME) {
         return Err(Error::invalid_argument("Default column family not specified"));
     }
-    let opening = Opening { layout: Layout::new(path, &options), env: options.env.clone(), options, descriptors, mode };
-    opening.run()
+    let mut env = options.env.clone();
+    let listeners = Listeners::new(&options.listeners);
+    let of_file_io = listeners.of_file_io();
+    if !of_file_io.is_empty() {
+        let observed = ObservedFileSystem::new(Arc::clone(env.fs()), of_file_io, Arc::clone(env.clock()));
+        env = env.over_file_system(Arc::new(observed));
+    }
+    Opening { layout: Layout::new(path, &options), env, options, descriptors, mode, listeners }.run()
 }
 
 /// What Firn does not act on, although RocksDB does, and cannot ignore without changing what the database means.
@@ -106,6 +114,7 @@ struct Opening {
     options: DbOptions,
     descriptors: Vec<ColumnFamilyDescriptor>,
     mode: Mode,
+    listeners: Listeners,
 }
 
 impl Opening {
@@ -224,6 +233,9 @@ impl Opening {
             }
             db.set_logger(self.logger()?);
             self.log_start(&db);
+            if let Some(job) = replayed.job {
+                db.report_recovery_begin(job.id, &replayed.wals);
+            }
             for line in recovered.warnings.iter().chain(&replayed.notices) {
                 firn_env::log_info!(db.logger(), "{line}");
             }
@@ -248,6 +260,9 @@ impl Opening {
             let change = ManifestChange { edits, new_manifest: true, ..ManifestChange::default() };
             VersionSet::log_and_apply(&mut state, change)?;
             state.release_outputs(&replayed.outputs);
+            if let Some(job) = replayed.job {
+                db.report_recovery_end(job.id);
+            }
             if self.options.write_identity_file {
                 self.repair_identity(&db)?;
             }
@@ -452,6 +467,7 @@ impl Opening {
                 closing: AtomicBool::new(false),
                 lock: Mutex::new(lock),
                 statistics: self.options.statistics.clone(),
+                listeners: self.listeners.clone(),
             }
         }))
     }

@@ -17,6 +17,7 @@ use firn_format::key::{FileNumber, SequenceNumber};
 use firn_format::log::RecoveryMode;
 use firn_format::version_edit::VersionEdit;
 
+use super::flush::{FlushOutput, TableJob};
 use super::insert::{Target, Targets, insert_records};
 use super::{DbInner, DbState, LiveWal};
 use crate::options::{TableCreationReason, WalRecoveryMode};
@@ -35,6 +36,10 @@ pub(crate) struct Replayed {
     pub(crate) notices: Vec<String>,
     /// The tables that were written, protected until their edits are logged.
     pub(crate) outputs: Vec<FileNumber>,
+    /// The job that replayed; none when there was nothing to replay.
+    pub(crate) job: Option<TableJob>,
+    /// The WALs that were replayed.
+    pub(crate) wals: Vec<FileNumber>,
 }
 
 /// A prepared transaction whose fate is not decided yet.
@@ -56,6 +61,9 @@ impl DbInner {
         let wals = self.wals_to_replay(state)?;
         let mut replayed = Replayed::default();
         let Some(&last) = wals.last() else { return Ok(replayed) };
+        let table_job = TableJob { id: state.new_job_id(), reason: TableCreationReason::Recovery };
+        replayed.job = Some(table_job);
+        replayed.wals.clone_from(&wals);
         let mut replay = WalReplay::new(ReplayOptions {
             mode: recovery_mode(options.wal_recovery_mode),
             paranoid_checks: options.paranoid_checks,
@@ -80,7 +88,7 @@ impl DbInner {
                 if writable {
                     full.extend(targets.iter().filter(|target| target.mem.should_flush()).map(|t| t.data.id));
                     for id in full.drain(..) {
-                        self.flush_recovered(state, id, &mut replayed)?;
+                        self.flush_recovered(state, id, table_job, &mut replayed)?;
                         flushed.insert(id, true);
                         targets = self.replay_targets(state, number);
                     }
@@ -102,7 +110,7 @@ impl DbInner {
         state.versions.numbers().mark_used(last);
         self.undecided_transactions(state, &prepared, &mut replayed)?;
         if writable {
-            self.finish_replay(state, last, &flushed, sizes, &mut replayed)?;
+            self.finish_replay(state, table_job, last, &flushed, sizes, &mut replayed)?;
         }
         Ok(replayed)
     }
@@ -146,7 +154,13 @@ impl DbInner {
     }
 
     /// Writes the memtable of a family to level 0 and gives it an empty one. The edit is kept for later.
-    fn flush_recovered(&self, state: &mut MutexGuard<'_, DbState>, id: u32, replayed: &mut Replayed) -> Result<()> {
+    fn flush_recovered(
+        &self,
+        state: &mut MutexGuard<'_, DbState>,
+        id: u32,
+        table_job: TableJob,
+        replayed: &mut Replayed,
+    ) -> Result<()> {
         let earliest = state.versions.last_sequence();
         let epoch = state.versions.family_mut(id).map_or(0, |family| family.new_epoch_number());
         let Some(family) = state.families.get_mut(&id) else { return Ok(()) };
@@ -155,12 +169,11 @@ impl DbInner {
         let data = Arc::clone(&family.data);
         let number = state.versions.new_file_number();
         replayed.outputs.push(number);
-        let reason = TableCreationReason::Recovery;
-        let job = super::flush::FlushOutput { number, epoch_number: epoch, snapshots: Vec::new(), reason };
+        let output = FlushOutput { number, epoch_number: epoch, snapshots: Vec::new(), job: table_job };
         let mut edit = VersionEdit { column_family: id, ..VersionEdit::default() };
-        let table = self.write_level_0(state, &data, &[full], &job)?;
+        let table = self.write_level_0(state, &data, &[full], &output)?;
         if let Some(file) = table {
-            edit.add_file(0, file);
+            edit.add_file(0, file.file);
         }
         replayed.edits.push(edit);
         Ok(())
@@ -170,6 +183,7 @@ impl DbInner {
     fn finish_replay(
         &self,
         state: &mut MutexGuard<'_, DbState>,
+        table_job: TableJob,
         last: FileNumber,
         flushed: &BTreeMap<u32, bool>,
         wals: Vec<LiveWal>,
@@ -189,7 +203,7 @@ impl DbInner {
                     any_kept = true;
                     continue;
                 }
-                self.flush_recovered(state, id, replayed)?;
+                self.flush_recovered(state, id, table_job, replayed)?;
             }
             replayed.edits.push(VersionEdit {
                 column_family: id,

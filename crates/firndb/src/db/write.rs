@@ -25,6 +25,7 @@ use super::column_family::ColumnFamilyData;
 use super::error_handler::BackgroundErrorReason;
 use super::flush::{FlushReason, FlushRequest};
 use super::insert::{Target, Targets, insert_records};
+use super::report::Retired;
 use super::{DbInner, DbState, LiveWal, attention};
 use crate::memtable::MemTable;
 use crate::options::{DbOptions, FlushOptions, WriteOptions};
@@ -333,12 +334,12 @@ impl DbInner {
         }
         let wal = log.current_number();
         let earliest = self.visible_sequence();
-        let mut retired = Vec::new();
+        let mut retired = Retired::default();
         for id in &switched {
             if let Some(family) = state.families.get_mut(id) {
                 family.switch_memtable(earliest, wal.get());
             }
-            retired.extend(self.install_super_version(state, *id));
+            retired.absorb(self.install_super_version(state, *id));
         }
         // What has nothing in memory needs no older WAL. In memory only: the next flush of anybody records it.
         let empty: Vec<u32> = state.families.values().filter(|f| f.is_empty()).map(|f| f.data.id).collect();
@@ -346,6 +347,7 @@ impl DbInner {
             state.versions.raise_log_number(id, wal);
         }
         self.refresh_log(log, state);
+        self.report_sealed(state, &switched);
         MutexGuard::unlocked(state, || drop(retired));
         Ok(switched)
     }

@@ -111,7 +111,7 @@ option_set! {
         /// Info log files kept; must be > 0.
         keep_log_file_num: usize = 1000;
         /// Who is told what happens; called in this order.
-        listeners: Vec<Arc<dyn EventListener>> = Vec::new(), with ListenersCodec => never inert;
+        listeners: Vec<Arc<dyn EventListener>> = Vec::new(), with ListenersCodec => never;
         /// Roll the info log after this many seconds (0 = never by time).
         log_file_time_to_roll: usize = 0;
         /// Readahead for MANIFEST and WAL at open.

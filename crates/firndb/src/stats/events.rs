@@ -1,8 +1,13 @@
 //! Events: what a database tells its listeners.
 //!
 //! The rooms that do the work fill in an info structure and call every listener, on their own thread and without the database
-//! mutex. Listeners must return soon and must not panic.
+//! mutex. Listeners must return soon and must not panic. [`Listeners`] are those of one database, in their order.
+//!
+//! In a quiet database, writing, flushing and compacting tells: memtable sealed, flush begins, table file started, table file
+//! created, flush completed; compaction begins, subcompaction begins, table file started and created, subcompaction
+//! completed, compaction completed, table file deleted for every input (spec 06c section 7).
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,6 +15,7 @@ use firn_format::compression::CompressionType;
 use firn_format::properties::TableProperties;
 use firn_format::{Error, option_enum};
 
+pub use crate::compaction::filter::TableCreationReason;
 pub use crate::compaction::picker::CompactionReason;
 pub use crate::db::error_handler::BackgroundErrorReason;
 pub use crate::write::controller::WriteStallCondition;
@@ -53,21 +59,6 @@ option_enum! {
     }
 }
 
-option_enum! {
-    /// Why a table is created.
-    pub enum TableFileCreationReason {
-        /// A flush.
-        Flush = 0 => "kFlush",
-        /// A compaction.
-        Compaction = 1 => "kCompaction",
-        /// A flush at recovery.
-        Recovery = 2 => "kRecovery",
-        /// Something else.
-        #[default]
-        Misc = 3 => "kMisc",
-    }
-}
-
 /// A flush that begins or has ended. When it begins the file is not known yet.
 #[derive(Clone, Debug, Default)]
 pub struct FlushJobInfo {
@@ -77,21 +68,34 @@ pub struct FlushJobInfo {
     pub column_family: String,
     /// The table.
     pub file_path: PathBuf,
-    /// Its number; 0 when it is not known.
+    /// Its number; 0 when it is not known, and when nothing was left to write.
     pub file_number: u64,
+    /// The operating system's id of the thread that works.
+    pub thread_id: u64,
     /// The job's number.
     pub job: u64,
-    /// Whether writes are slowed down.
+    /// Whether level 0 holds so many files that writes are slowed down.
     pub triggered_writes_slowdown: bool,
-    /// Whether writes are stopped.
+    /// Whether level 0 holds so many files that writes are stopped.
     pub triggered_writes_stop: bool,
-    /// The least sequence number in the table.
+    /// The least sequence number in the table; 0 when the table is not known.
     pub smallest_sequence: u64,
-    /// The greatest sequence number in the table.
+    /// The greatest sequence number in the table; 0 when the table is not known.
     pub largest_sequence: u64,
     /// The table's properties.
     pub table_properties: Option<Arc<TableProperties>>,
     /// Why the memtable is flushed.
+    pub reason: FlushReason,
+}
+
+/// A flush that a caller asked for and that waits for its turn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ManualFlushInfo {
+    /// Number of the column family.
+    pub column_family_id: u32,
+    /// Name of the column family.
+    pub column_family: String,
+    /// Why it is flushed.
     pub reason: FlushReason,
 }
 
@@ -150,8 +154,10 @@ pub struct CompactionJobStats {
 }
 
 /// A table of a compaction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompactionFileInfo {
+    /// The table.
+    pub file_path: PathBuf,
     /// Its level.
     pub level: i32,
     /// Its number.
@@ -167,6 +173,8 @@ pub struct CompactionJobInfo {
     pub column_family: String,
     /// Why it failed; none when it did not.
     pub error: Option<Error>,
+    /// The operating system's id of the thread that works.
+    pub thread_id: u64,
     /// The job's number.
     pub job: u64,
     /// Files on level 0.
@@ -177,8 +185,10 @@ pub struct CompactionJobInfo {
     pub output_level: i32,
     /// The tables read.
     pub input_files: Vec<CompactionFileInfo>,
-    /// The tables written.
+    /// The tables written; for a trivial move those that moved. Empty when the compaction begins.
     pub output_files: Vec<CompactionFileInfo>,
+    /// The properties of the tables written, by path.
+    pub table_properties: BTreeMap<PathBuf, Arc<TableProperties>>,
     /// Why it runs.
     pub reason: CompactionReason,
     /// Compression of the outputs.
@@ -187,13 +197,31 @@ pub struct CompactionJobInfo {
     pub stats: CompactionJobStats,
 }
 
-/// A part of a compaction that begins or has ended.
+/// A part of a compaction that begins or has ended. A compaction that is not split has one part.
 #[derive(Clone, Debug, Default)]
 pub struct SubcompactionJobInfo {
-    /// The compaction.
-    pub compaction: CompactionJobInfo,
+    /// Number of the column family.
+    pub column_family_id: u32,
+    /// Name of the column family.
+    pub column_family: String,
+    /// Why the part failed; none when it did not.
+    pub error: Option<Error>,
+    /// The operating system's id of the thread that works.
+    pub thread_id: u64,
+    /// The compaction's job number.
+    pub job: u64,
     /// The part's number, from 0.
     pub subcompaction_job: u32,
+    /// The level compacted from.
+    pub base_input_level: i32,
+    /// The level compacted into.
+    pub output_level: i32,
+    /// Why the compaction runs.
+    pub reason: CompactionReason,
+    /// Compression of the outputs.
+    pub compression: CompressionType,
+    /// What the part did; zeros when it begins.
+    pub stats: CompactionJobStats,
 }
 
 /// A table that is about to be created or was created.
@@ -208,9 +236,13 @@ pub struct TableFileCreationInfo {
     /// The job's number.
     pub job: u64,
     /// Why it is created.
-    pub reason: TableFileCreationReason,
+    pub reason: TableCreationReason,
     /// Its bytes; 0 before it is there.
     pub file_size: u64,
+    /// The checksum of the whole file; empty when there is none.
+    pub file_checksum: Vec<u8>,
+    /// The function that made the checksum.
+    pub file_checksum_func_name: String,
     /// Its properties.
     pub table_properties: Option<Arc<TableProperties>>,
     /// Why it failed; none when it did not.
@@ -256,9 +288,64 @@ pub struct WriteStallInfo {
     pub previous: WriteStallCondition,
 }
 
+/// What is done to a file; the discriminants are RocksDB's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum FileOperation {
+    /// A read.
+    #[default]
+    Read = 0,
+    /// A cut.
+    Truncate = 2,
+    /// The close.
+    Close = 3,
+    /// A hand-over of the buffer to the system.
+    Flush = 4,
+    /// A sync of the data.
+    Sync = 5,
+    /// A sync of data and metadata.
+    Fsync = 6,
+    /// The start of writing a range back.
+    RangeSync = 7,
+    /// An append.
+    Append = 8,
+    /// An open.
+    Open = 10,
+}
+
+/// An operation on a table, write-ahead log or MANIFEST that has ended.
+#[derive(Clone, Debug, Default)]
+pub struct FileOperationInfo {
+    /// What was done.
+    pub operation: FileOperation,
+    /// The file.
+    pub path: PathBuf,
+    /// Where it began, in bytes from the start of the file.
+    pub offset: u64,
+    /// Bytes read, written or kept.
+    pub length: u64,
+    /// When it began, in microseconds since 1970.
+    pub start_micros: u64,
+    /// How long it took, in nanoseconds.
+    pub duration_nanos: u64,
+    /// Why it failed; none when it did not.
+    pub error: Option<Error>,
+}
+
+/// The end of a recovery from a background error.
+#[derive(Clone, Debug)]
+pub struct ErrorRecoveryInfo {
+    /// The error that the database recovered from.
+    pub old_error: Error,
+    /// What is left of it; none when writes go on.
+    pub new_error: Option<Error>,
+}
+
 /// Something that wants to know what a database does. Every method does nothing unless it is implemented.
 ///
-/// Methods are called on the thread that does the work, without locks; they must return soon and must not panic.
+/// Methods are called on the thread that does the work, without the database mutex; they must return soon and must not panic.
+/// What they may not do is wait for the work that they are told of; [`on_memtable_sealed`](Self::on_memtable_sealed),
+/// moreover, runs at the head of the write queue and must not write.
 pub trait EventListener: Send + Sync {
     /// The name under which OPTIONS files list the listener; those without are not listed.
     fn name(&self) -> &str {
@@ -275,6 +362,11 @@ pub trait EventListener: Send + Sync {
         let _ = info;
     }
 
+    /// A caller asked for flushes, which are queued now.
+    fn on_manual_flush_scheduled(&self, flushes: &[ManualFlushInfo]) {
+        let _ = flushes;
+    }
+
     /// A memtable takes no more writes.
     fn on_memtable_sealed(&self, info: &MemTableInfo) {
         let _ = info;
@@ -282,6 +374,11 @@ pub trait EventListener: Send + Sync {
 
     /// A compaction begins.
     fn on_compaction_begin(&self, info: &CompactionJobInfo) {
+        let _ = info;
+    }
+
+    /// A compaction has written its outputs; no reader sees them yet.
+    fn on_compaction_pre_commit(&self, info: &CompactionJobInfo) {
         let _ = info;
     }
 
@@ -315,25 +412,54 @@ pub trait EventListener: Send + Sync {
         let _ = info;
     }
 
+    /// The last clone of a handle to this column family is about to go. The default handle goes with the database.
+    fn on_column_family_handle_deletion_started(&self, column_family: &str, id: u32) {
+        let _ = (column_family, id);
+    }
+
     /// An external file was added.
     fn on_external_file_ingested(&self, info: &ExternalFileIngestionInfo) {
         let _ = info;
     }
 
-    /// Something in the background failed. The listener may replace the error, or take it away.
+    /// Something in the background, or a write to the WAL, failed.
+    ///
+    /// The listener may replace the error or take it away, and then nothing stops; for errors that are
+    /// [retryable](Error::is_retryable) that has no effect. The error carries the severity that it is about to have, and
+    /// none when it is retryable.
     fn on_background_error(&self, reason: BackgroundErrorReason, error: &mut Option<Error>) {
         let _ = (reason, error);
     }
 
-    /// The database tries to recover from an error. The answer `false` forbids it.
+    /// The database is about to recover from an error by itself. The answer `false` forbids it, but for
+    /// [retryable](Error::is_retryable) errors.
     fn on_error_recovery_begin(&self, reason: BackgroundErrorReason, error: &Error) -> bool {
         let _ = (reason, error);
         true
     }
 
-    /// A recovery from `old` has ended; `new` is what is left.
-    fn on_error_recovery_end(&self, old: &Error, new: Option<&Error>) {
-        let _ = (old, new);
+    /// A recovery from an error, by itself or by [`Db::resume`](crate::Db::resume), has ended, well or not.
+    fn on_error_recovery_end(&self, info: &ErrorRecoveryInfo) {
+        let _ = info;
+    }
+
+    /// Whether [`on_file_operation_finished`](Self::on_file_operation_finished) and [`on_io_error`](Self::on_io_error)
+    /// are wanted. Asked once, when the database opens.
+    fn should_be_notified_on_file_io(&self) -> bool {
+        false
+    }
+
+    /// An operation on a table, write-ahead log or MANIFEST has ended, well or not.
+    ///
+    /// Called under whatever locks the operation runs under: the listener must not call the database.
+    fn on_file_operation_finished(&self, info: &FileOperationInfo) {
+        let _ = info;
+    }
+
+    /// An operation on a table, write-ahead log or MANIFEST failed; called after
+    /// [`on_file_operation_finished`](Self::on_file_operation_finished) and under the same rule.
+    fn on_io_error(&self, info: &FileOperationInfo) {
+        let _ = info;
     }
 
     /// Writes to a column family go differently from now on.
@@ -343,4 +469,38 @@ pub trait EventListener: Send + Sync {
 
     /// The database closes.
     fn on_db_shutdown_begin(&self) {}
+}
+
+/// The listeners of one database. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Listeners(Arc<[Arc<dyn EventListener>]>);
+
+impl Listeners {
+    /// These listeners, told in this order.
+    pub fn new(listeners: &[Arc<dyn EventListener>]) -> Self {
+        Self(listeners.into())
+    }
+
+    /// Whether nobody listens: then nothing needs to be collected.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Calls every listener. The caller holds no lock.
+    pub fn tell(&self, mut call: impl FnMut(&dyn EventListener)) {
+        self.0.iter().for_each(|listener| call(&**listener));
+    }
+
+    /// Those that want to hear of operations on files.
+    #[must_use]
+    pub fn of_file_io(&self) -> Self {
+        Self(self.0.iter().filter(|listener| listener.should_be_notified_on_file_io()).map(Arc::clone).collect())
+    }
+}
+
+impl std::fmt::Debug for Listeners {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|listener| listener.name())).finish()
+    }
 }

@@ -11,13 +11,14 @@ pub mod events;
 pub mod numbers;
 pub mod properties;
 pub mod report;
+pub(crate) mod table_events;
 
 pub use compaction_stats::{
     BlobShape, ColumnFamilyShape, ColumnFamilyStats, CompactionStats, IngestStats, JobPriority, LevelShape, StallCounts,
 };
 pub use db_stats::{DbCounters, DbStats};
 pub use event_log::EventLine;
-pub use events::{EventListener, FlushReason};
+pub use events::{EventListener, FlushReason, Listeners};
 pub use firn_table::statistics::{
     BUCKET_LIMITS, BUCKETS, Histogram, HistogramData, HistogramKind, IoMetric, IoStatsContext, PerfContext, PerfLevel,
     PerfMetric, PerfTimer, Statistics, StatsLevel, StopWatch, Ticker, io_stats, perf_add, perf_context, perf_level,
