@@ -154,6 +154,21 @@ impl<'a> Record<'a> {
         )
     }
 
+    /// Column family, type, key and value of a counted record; the value of a range deletion is its end.
+    pub fn entry(&self) -> Option<(u32, ValueType, &'a [u8], &'a [u8])> {
+        Some(match *self {
+            Self::Put { cf, key, value } => (cf, ValueType::Value, key, value),
+            Self::Delete { cf, key } => (cf, ValueType::Deletion, key, &[]),
+            Self::SingleDelete { cf, key } => (cf, ValueType::SingleDeletion, key, &[]),
+            Self::DeleteRange { cf, begin, end } => (cf, ValueType::RangeDeletion, begin, end),
+            Self::Merge { cf, key, value } => (cf, ValueType::Merge, key, value),
+            Self::BlobIndex { cf, key, value } => (cf, ValueType::BlobIndex, key, value),
+            Self::PutEntity { cf, key, value } => (cf, ValueType::WideColumnEntity, key, value),
+            Self::TimedPut { cf, key, packed } => (cf, ValueType::ValuePreferredSeqno, key, packed),
+            _ => return None,
+        })
+    }
+
     /// The column family of a counted record.
     pub const fn column_family(&self) -> Option<u32> {
         match *self {
@@ -356,10 +371,15 @@ pub fn append_timed_put(out: &mut Vec<u8>, cf: u32, key: &[u8], value: &[u8], wr
     if write_time_secs == UNKNOWN_WRITE_TIME_SECS {
         return append_put(out, cf, key, value);
     }
+    append_timed_put_packed(out, cf, key, &pack_timed_value(value, write_time_secs));
+}
+
+/// A value with its write time behind it, as a timed put has them.
+pub fn pack_timed_value(value: &[u8], write_time_secs: u64) -> Vec<u8> {
     let mut packed = Vec::with_capacity(value.len() + 8);
     packed.extend_from_slice(value);
     packed.extend_from_slice(&write_time_secs.to_le_bytes());
-    append_timed_put_packed(out, cf, key, &packed);
+    packed
 }
 
 fn append_timed_put_packed(out: &mut Vec<u8>, cf: u32, key: &[u8], packed: &[u8]) {

@@ -342,6 +342,9 @@ impl Db {
     ) -> Result<()> {
         self.db().check_owner(&cf.data)?;
         super::write::with_scratch_batch(|batch| {
+            if options.protection_bytes_per_key == 8 {
+                batch.protect()?;
+            }
             record(batch)?;
             self.db().write_one(options, &cf.data, batch)
         })

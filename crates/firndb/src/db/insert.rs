@@ -8,10 +8,12 @@ use std::sync::Arc;
 use firn_error::{Error, Result};
 use firn_format::batch::{BatchIter, Record};
 use firn_format::key::{SequenceNumber, ValueType};
+use firn_format::protection::Protection;
 
 use super::DbInner;
 use super::column_family::ColumnFamilyData;
 use crate::memtable::MemTable;
+use crate::write::RecordProtections;
 
 /// A column family that takes inserts.
 pub(crate) struct Target {
@@ -66,7 +68,8 @@ impl Targets {
 
 /// Inserts `records` under sequence numbers from `first` on; returns the number after the last one. Records of column
 /// families that do not exist (any more) are passed over. `full` is called once for every memtable that is full now. `db`
-/// reads what merge operands are folded into; without it, as in recovery, they are kept.
+/// reads what merge operands are folded into; without it, as in recovery, they are kept. Records that come with
+/// `protections` are compared with them where they lie in the end.
 ///
 /// # Errors
 /// `NotSupported` for a record that this engine does not keep, and what
@@ -74,6 +77,7 @@ impl Targets {
 #[inline]
 pub(crate) fn insert_records(
     records: BatchIter<'_>,
+    protections: RecordProtections<'_>,
     first: SequenceNumber,
     targets: &Targets,
     db: Option<&DbInner>,
@@ -102,7 +106,8 @@ pub(crate) fn insert_records(
         };
         match targets.find(cf) {
             Some(target) if !target.skip => {
-                insert_one(target, db, sequence, value_type, key, value)?;
+                let protection = protections.of_entry(sequence.get() - first.get(), cf, sequence);
+                insert_one(target, db, sequence, value_type, key, value, protection)?;
                 // Most batches stay in one family, which is then asked once whether it is full.
                 if let Some(left) = last.replace(target).filter(|left| !std::ptr::eq(*left, target)) {
                     left.look_whether_full(full);
@@ -126,6 +131,7 @@ fn insert_one(
     value_type: ValueType,
     key: &[u8],
     value: &[u8],
+    protection: Option<Protection>,
 ) -> Result<()> {
     match value_type {
         ValueType::Merge if !target.can_merge => {
@@ -149,7 +155,7 @@ fn insert_one(
         },
         _ => {}
     }
-    target.mem.add(sequence, value_type, key, value)
+    target.mem.add_protected(sequence, value_type, key, value, protection)
 }
 
 fn not_kept(what: &str) -> Error {

@@ -21,6 +21,7 @@ use super::flush::{FlushOutput, TableJob};
 use super::insert::{Target, Targets, insert_records};
 use super::{DbInner, DbState, LiveWal};
 use crate::options::{TableCreationReason, WalRecoveryMode};
+use crate::write::RecordProtections;
 use crate::write::replay::{ReplayOptions, ReplayedLog, WalReplay};
 
 /// What a replay found and did.
@@ -265,7 +266,7 @@ fn apply_batch(
 ) -> Result<SequenceNumber> {
     let records = BatchIter::new(data)?;
     if !holds_transaction_markers(data)? {
-        return insert_records(records, sequence, targets, None, &mut || {});
+        return insert_records(records, RecordProtections::default(), sequence, targets, None, &mut || {});
     }
     let mut next = sequence;
     let mut section: Option<Vec<u8>> = None;
@@ -293,12 +294,26 @@ fn apply_batch(
             (Record::Commit { xid }, _) => match prepared.remove(*xid) {
                 Some(Prepared { records, sequence: Some(sequence), .. }) => {
                     let batch = as_batch(&records)?;
-                    insert_records(BatchIter::new(&batch)?, sequence, targets, None, &mut || {})?;
+                    insert_records(
+                        BatchIter::new(&batch)?,
+                        RecordProtections::default(),
+                        sequence,
+                        targets,
+                        None,
+                        &mut || {},
+                    )?;
                     next = next.plus(1);
                 }
                 Some(Prepared { records, .. }) => {
                     let batch = as_batch(&records)?;
-                    next = insert_records(BatchIter::new(&batch)?, next, targets, None, &mut || {})?;
+                    next = insert_records(
+                        BatchIter::new(&batch)?,
+                        RecordProtections::default(),
+                        next,
+                        targets,
+                        None,
+                        &mut || {},
+                    )?;
                 }
                 None => {}
             },
@@ -310,7 +325,14 @@ fn apply_batch(
                 let mut one = Vec::new();
                 record.encode(&mut one);
                 let batch = as_batch(&one)?;
-                next = insert_records(BatchIter::new(&batch)?, next, targets, None, &mut || {})?;
+                next = insert_records(
+                    BatchIter::new(&batch)?,
+                    RecordProtections::default(),
+                    next,
+                    targets,
+                    None,
+                    &mut || {},
+                )?;
             }
         }
     }

@@ -111,7 +111,7 @@ const MAX_KEPT_SCRATCH_BYTES: usize = 1 << 20;
 pub(crate) fn with_scratch_batch<R>(write: impl FnOnce(&mut WriteBatch) -> R) -> R {
     let mut batch = SCRATCH.take().unwrap_or_default();
     let result = write(&mut batch);
-    if batch.data_size() <= MAX_KEPT_SCRATCH_BYTES {
+    if batch.data_size() <= MAX_KEPT_SCRATCH_BYTES && batch.protection_bytes_per_key() == 0 {
         batch.clear();
         SCRATCH.set(Some(batch));
     }
@@ -124,9 +124,12 @@ impl DbInner {
     /// # Errors
     /// Those of the documented checks, of the WAL and of the background error in force.
     #[inline]
-    pub(crate) fn write(&self, options: &WriteOptions, batch: &WriteBatch) -> Result<()> {
+    pub(crate) fn write(&self, options: &WriteOptions, batch: &mut WriteBatch) -> Result<()> {
         self.check_writable()?;
         self.check_options(options)?;
+        if options.protection_bytes_per_key > 0 {
+            batch.protect()?;
+        }
         self.check_records(options, batch)?;
         self.write_checked(options, batch)
     }
@@ -694,6 +697,8 @@ impl GroupExecutor for Executor<'_> {
     #[inline]
     fn log(&self, group: &WriteGroup<'_>) -> Result<LoggedGroup> {
         let db = self.db;
+        // The log would give damage a valid checksum.
+        group.batches().try_for_each(WriteBatch::verify_protection)?;
         let mut log = db.log.lock();
         let first_sequence = db.visible_sequence().plus(1);
         let last = first_sequence.get() + group.count();
@@ -731,7 +736,9 @@ impl GroupExecutor for Executor<'_> {
         let targets = self.targets.get_or_init(|| Arc::clone(&self.db.log.lock().targets));
         let records = BatchIter::new(batch.data())?;
         // Families were checked before the batch queued up; one that was dropped since then needs nothing any more.
-        insert_records(records, sequence, targets, Some(self.db), &mut || self.db.raise(attention::MEMTABLE_FULL))?;
+        let protections = batch.protections();
+        let full = &mut || self.db.raise(attention::MEMTABLE_FULL);
+        insert_records(records, protections, sequence, targets, Some(self.db), full)?;
         Ok(())
     }
 

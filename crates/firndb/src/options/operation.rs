@@ -122,7 +122,8 @@ pub struct WriteOptions {
     pub memtable_insert_hint_per_batch: bool,
     /// Priority of WAL writes under a rate limiter: `User` or `Unlimited`. Default: not limited.
     pub rate_limiter_priority: IoPriority,
-    /// Checksum bytes per entry of the batch: 0 or 8. Default: 0.
+    /// Bytes kept with each update of the batch, to notice when it changes before it is in the memtable: 0 or 8.
+    /// Default: 0.
     pub protection_bytes_per_key: usize,
 }
 

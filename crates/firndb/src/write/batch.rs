@@ -5,8 +5,14 @@
 
 use firn_error::{Error, Result, SubCode};
 use firn_format::batch::{self, BatchIter, HEADER_SIZE, MAX_KEY_BYTES, MAX_VALUE_BYTES, PrepareKind, Record};
-use firn_format::key::SequenceNumber;
+use firn_format::key::{SequenceNumber, ValueType};
+use firn_format::protection::Protection;
 use std::fmt;
+
+#[path = "batch_protection.rs"]
+mod protection;
+
+pub(crate) use protection::RecordProtections;
 
 /// Names a column family by its number; handles of column families convert into it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -125,6 +131,8 @@ pub struct WriteBatch {
     max_bytes: usize,
     save_points: Vec<SavePoint>,
     wal_end: Option<SavePoint>,
+    /// One per counted record, when the batch is protected.
+    protections: Option<Vec<Protection>>,
 }
 
 impl Default for WriteBatch {
@@ -163,6 +171,7 @@ impl WriteBatch {
             max_bytes: 0,
             save_points: Vec::new(),
             wal_end: None,
+            protections: None,
         }
     }
 
@@ -182,7 +191,7 @@ impl WriteBatch {
             flags = flags.with(ContentFlags::of(&record?));
         }
         let count = batch::count(&bytes);
-        Ok(Self { bytes, count, flags, max_bytes: 0, save_points: Vec::new(), wal_end: None })
+        Ok(Self { bytes, count, flags, max_bytes: 0, save_points: Vec::new(), wal_end: None, protections: None })
     }
 
     /// The bytes of the batch: header and records.
@@ -236,7 +245,7 @@ impl WriteBatch {
         self.max_bytes = max_bytes;
     }
 
-    /// Drops all records and save points; keeps the memory and the limit.
+    /// Drops all records and save points; keeps the memory, the limit and whether it is protected.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.extend_from_slice(&batch::EMPTY);
@@ -244,6 +253,9 @@ impl WriteBatch {
         self.flags = ContentFlags::default();
         self.save_points.clear();
         self.wal_end = None;
+        if let Some(protections) = &mut self.protections {
+            protections.clear();
+        }
     }
 
     /// Sets `key` to `value` in the default column family.
@@ -269,7 +281,9 @@ impl WriteBatch {
         let (key, value) = (key.as_ref(), value.as_ref());
         check_key(key)?;
         check_value(value)?;
-        self.counted(ContentFlags::PUT, |bytes| batch::append_put(bytes, cf.into().0, key, value))
+        let cf = cf.into().0;
+        let entry = (cf, ValueType::Value, key, value);
+        self.counted(ContentFlags::PUT, entry, |bytes| batch::append_put(bytes, cf, key, value))
     }
 
     /// Sets `key` in a column family to `value`, written `write_time_secs` seconds after 1970.
@@ -286,11 +300,14 @@ impl WriteBatch {
         let (key, value) = (key.as_ref(), value.as_ref());
         check_key(key)?;
         check_value(value)?;
-        let mut flags = ContentFlags::PUT;
-        if write_time_secs != batch::UNKNOWN_WRITE_TIME_SECS {
-            flags = flags.with(ContentFlags::TIMED_PUT);
+        let cf = cf.into().0;
+        if write_time_secs == batch::UNKNOWN_WRITE_TIME_SECS {
+            return self.put_cf(cf, key, value);
         }
-        self.counted(flags, |bytes| batch::append_timed_put(bytes, cf.into().0, key, value, write_time_secs))
+        let packed = batch::pack_timed_value(value, write_time_secs);
+        let flags = ContentFlags::PUT.with(ContentFlags::TIMED_PUT);
+        let entry = (cf, ValueType::ValuePreferredSeqno, key, &packed[..]);
+        self.counted(flags, entry, |bytes| Record::TimedPut { cf, key, packed: &packed }.encode(bytes))
     }
 
     /// Deletes `key` in the default column family.
@@ -310,7 +327,9 @@ impl WriteBatch {
     pub fn delete_cf(&mut self, cf: impl Into<ColumnFamilyId>, key: impl AsRef<[u8]>) -> Result<()> {
         let key = key.as_ref();
         check_key(key)?;
-        self.counted(ContentFlags::DELETE, |bytes| batch::append_delete(bytes, cf.into().0, key))
+        let cf = cf.into().0;
+        let entry = (cf, ValueType::Deletion, key, &[][..]);
+        self.counted(ContentFlags::DELETE, entry, |bytes| batch::append_delete(bytes, cf, key))
     }
 
     /// Deletes `key`, which was put at most once since it was last deleted and never merged, in the default family.
@@ -328,7 +347,9 @@ impl WriteBatch {
     pub fn single_delete_cf(&mut self, cf: impl Into<ColumnFamilyId>, key: impl AsRef<[u8]>) -> Result<()> {
         let key = key.as_ref();
         check_key(key)?;
-        self.counted(ContentFlags::SINGLE_DELETE, |bytes| batch::append_single_delete(bytes, cf.into().0, key))
+        let cf = cf.into().0;
+        let entry = (cf, ValueType::SingleDeletion, key, &[][..]);
+        self.counted(ContentFlags::SINGLE_DELETE, entry, |bytes| batch::append_single_delete(bytes, cf, key))
     }
 
     /// Deletes all keys in `[begin, end)` in the default column family.
@@ -354,7 +375,9 @@ impl WriteBatch {
         if end.len() > MAX_KEY_BYTES {
             return Err(Error::invalid_argument("end key is too large"));
         }
-        self.counted(ContentFlags::DELETE_RANGE, |bytes| batch::append_delete_range(bytes, cf.into().0, begin, end))
+        let cf = cf.into().0;
+        let entry = (cf, ValueType::RangeDeletion, begin, end);
+        self.counted(ContentFlags::DELETE_RANGE, entry, |bytes| batch::append_delete_range(bytes, cf, begin, end))
     }
 
     /// Adds an operand for the merge operator to `key` in the default column family.
@@ -378,7 +401,9 @@ impl WriteBatch {
         let (key, operand) = (key.as_ref(), operand.as_ref());
         check_key(key)?;
         check_value(operand)?;
-        self.counted(ContentFlags::MERGE, |bytes| batch::append_merge(bytes, cf.into().0, key, operand))
+        let cf = cf.into().0;
+        let entry = (cf, ValueType::Merge, key, operand);
+        self.counted(ContentFlags::MERGE, entry, |bytes| batch::append_merge(bytes, cf, key, operand))
     }
 
     /// Adds a blob that the log carries and no key gets. It does not count as an update.
@@ -395,12 +420,13 @@ impl WriteBatch {
     /// Appends the records of another batch. Its log data comes along, its save points do not.
     ///
     /// # Errors
-    /// `Aborted` when the batch would exceed its limit.
+    /// `Aborted` when the batch would exceed its limit; `Corruption` when the batch is protected and the other malformed.
     pub fn append(&mut self, other: &Self) -> Result<()> {
         let before = self.here();
         self.bytes.extend_from_slice(other.record_bytes());
         self.flags = self.flags.with(other.flags);
         self.set_count(self.count.saturating_add(other.count));
+        self.append_protections(other)?;
         self.enforce_limit(before)
     }
 
@@ -500,6 +526,9 @@ impl WriteBatch {
         self.bytes.truncate(point.bytes);
         self.flags = point.flags;
         self.set_count(point.count);
+        if let Some(protections) = &mut self.protections {
+            protections.truncate(point.count as usize);
+        }
         if self.wal_end.is_some_and(|end| end.bytes > point.bytes) {
             self.wal_end = None;
         }
@@ -512,7 +541,12 @@ impl WriteBatch {
     }
 
     #[inline]
-    fn counted(&mut self, flag: ContentFlags, encode: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+    fn counted(
+        &mut self,
+        flag: ContentFlags,
+        entry: (u32, ValueType, &[u8], &[u8]),
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<()> {
         let before = self.here();
         let Some(count) = self.count.checked_add(1) else {
             return Err(Error::invalid_argument("write batch has too many updates"));
@@ -520,6 +554,10 @@ impl WriteBatch {
         encode(&mut self.bytes);
         self.flags = self.flags.with(flag);
         self.set_count(count);
+        if let Some(protections) = &mut self.protections {
+            // Of what the caller gave, not of what was encoded.
+            protections.push(protection::of_entry(entry));
+        }
         self.enforce_limit(before)
     }
 

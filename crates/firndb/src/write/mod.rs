@@ -13,4 +13,5 @@ pub mod group;
 pub mod replay;
 pub mod wal;
 
+pub(crate) use batch::RecordProtections;
 pub use batch::{BatchHandler, ColumnFamilyId, ContentFlags, WriteBatch};

@@ -309,7 +309,8 @@ impl Life {
         let sync = self.rng.random_bool(0.01) && !self.manual_wal_flush;
         let disable_wal = !sync && self.may_skip_wal && self.rng.random_bool(0.02);
         self.unlogged |= disable_wal;
-        WriteOptions { sync, disable_wal, ..WriteOptions::default() }
+        let protection_bytes_per_key = 8 * usize::from(self.rng.random_bool(0.1));
+        WriteOptions { sync, disable_wal, protection_bytes_per_key, ..WriteOptions::default() }
     }
 
     fn write_one(&mut self) -> Outcome {
