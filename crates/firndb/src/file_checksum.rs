@@ -122,16 +122,7 @@ pub(crate) fn verify_file(
         return Err(Error::invalid_argument(format!("{factory} does not know the checksum function {function}"))
             .with_file(path));
     };
-    let mut file = fs.new_sequential_file(path, &FileOptions::default())?;
-    let mut buffer = vec![0; READ_BYTES];
-    loop {
-        let read = file.read(&mut buffer)?;
-        if read == 0 {
-            break;
-        }
-        generator.update(buffer.get(..read).unwrap_or_default());
-    }
-    let actual = generator.checksum();
+    let actual = digest(fs, path, &mut *generator)?;
     if actual == checksum {
         return Ok(());
     }
@@ -140,6 +131,40 @@ pub(crate) fn verify_file(
         format!("{} file checksum mismatch: expecting {}, but actual {}", path.display(), hex(checksum), hex(&actual));
     // No place is known: the checksum is of the whole file.
     Err(Error::corruption(message).with_file(path).with_offset(0))
+}
+
+/// Whether the factory can compute `function`.
+pub(crate) fn knows(factory: &dyn FileChecksumGenFactory, path: &Path, function: &str) -> bool {
+    let context = FileChecksumGenContext { file: path, requested_function: function };
+    factory.create(&context).is_some_and(|generator| generator.name() == function)
+}
+
+/// The checksum of the file at `path` and the name of its function; `None` when the factory declines.
+///
+/// # Errors
+/// `IoError`.
+pub(crate) fn compute(
+    fs: &dyn FileSystem,
+    path: &Path,
+    factory: &dyn FileChecksumGenFactory,
+) -> Result<Option<(Vec<u8>, String)>> {
+    let context = FileChecksumGenContext { file: path, requested_function: "" };
+    let Some(mut generator) = factory.create(&context) else { return Ok(None) };
+    let checksum = digest(fs, path, &mut *generator)?;
+    Ok(Some((checksum, generator.name().to_owned())))
+}
+
+/// The checksum of all bytes of the file at `path`.
+fn digest(fs: &dyn FileSystem, path: &Path, generator: &mut dyn FileChecksumGenerator) -> Result<Vec<u8>> {
+    let mut file = fs.new_sequential_file(path, &FileOptions::default())?;
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            return Ok(generator.checksum());
+        }
+        generator.update(buffer.get(..read).unwrap_or_default());
+    }
 }
 
 /// A file whose appends a generator sees first.

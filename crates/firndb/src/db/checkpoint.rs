@@ -153,7 +153,7 @@ impl<'a> Checkpoint<'a> {
 }
 
 /// Copies the first `bytes` of a file, durably.
-fn copy(fs: &dyn FileSystem, from: &Path, to: &Path, bytes: u64) -> Result<()> {
+pub(super) fn copy(fs: &dyn FileSystem, from: &Path, to: &Path, bytes: u64) -> Result<()> {
     let mut source = fs.new_sequential_file(from, &FileOptions::default())?;
     let mut target = fs.new_writable_file(to, &FileOptions::default())?;
     let mut left = bytes;

@@ -45,7 +45,8 @@ impl DbInner {
         id: u32,
     ) -> Result<()> {
         let disabled = state.families.get(&id).is_none_or(|family| family.data.options().disable_auto_compactions);
-        if disabled {
+        // A family that is being ingested into is queued again when that is over.
+        if disabled || state.is_ingesting(id) {
             return Ok(());
         }
         let Some(plan) = self.with_picker_input(state, id, picker::pick).flatten() else { return Ok(()) };
@@ -339,9 +340,12 @@ impl DbInner {
         end: Option<&[u8]>,
     ) -> Result<()> {
         let mut state = self.state.lock();
-        let Some(last) = state.versions.family(data.id).map(|family| family.current().num_levels() - 1) else {
+        let Some(levels) = state.versions.family(data.id).map(|family| family.current().num_levels()) else {
             return Ok(());
         };
+        // The last level may be kept free for files that are ingested behind.
+        let reserved = usize::from(self.allows_ingest_behind(&data.options()));
+        let last = (levels - 1).saturating_sub(reserved);
         let step = self.manual_step(options, ManualCompaction::new(0, last, begin, end));
         self.run_manual_steps(&mut state, options, data.id, step)?;
         if options.change_level {
@@ -376,6 +380,10 @@ impl DbInner {
             {
                 return Err(error.clone());
             }
+            if state.is_ingesting(id) {
+                self.background.wait(state);
+                continue;
+            }
             match self.with_picker_input(state, id, |input| pick_manual(input, &step)) {
                 None | Some(ManualStep::Nothing) => return Ok(()),
                 Some(ManualStep::Conflict) => self.background.wait(state),
@@ -407,6 +415,9 @@ impl DbInner {
         self.check_owner(data)?;
         data.check_live()?;
         let mut state = self.state.lock();
+        while state.is_ingesting(data.id) {
+            self.background.wait(&mut state);
+        }
         let picked =
             self.with_picker_input(&state, data.id, |input| pick_files(input, numbers, output_level, 0, &data.name));
         let Some(mut plan) = picked.transpose()? else { return Ok(()) };

@@ -377,6 +377,14 @@ impl DbInner {
         if !options.wait {
             return Ok(());
         }
+        self.wait_for_flush(&targets)
+    }
+
+    /// Waits until the memtables of the families, up to these ids, are in tables.
+    ///
+    /// # Errors
+    /// The background error that keeps them from being flushed; `ShutdownInProgress`.
+    pub(crate) fn wait_for_flush(&self, targets: &[(u32, u64)]) -> Result<()> {
         let mut state = self.state.lock();
         loop {
             let waiting = targets.iter().any(|(id, memtable)| {

@@ -22,6 +22,7 @@ pub(crate) mod file_events;
 pub(crate) mod files;
 pub(crate) mod flush;
 pub(crate) mod handle;
+pub(crate) mod ingest;
 pub(crate) mod insert;
 pub(crate) mod layout;
 pub(crate) mod live_files;

@@ -394,25 +394,37 @@ impl DbInner {
     /// # Errors
     /// As for [`switch_memtables`](Self::switch_memtables).
     pub(crate) fn switch_memtables_for_flush(&self, families: &[u32], reason: FlushReason) -> Result<Vec<(u32, u64)>> {
-        self.alone(|log, state| {
-            if state.errors.is_stopped()
-                && let Some(error) = state.errors.error()
-            {
-                return Err(error.clone());
-            }
-            self.switch_memtables(log, state, families)?;
-            let mut targets = Vec::new();
-            let mut request = FlushRequest { families: Vec::new(), reason };
-            for id in families {
-                let Some(family) = state.families.get_mut(id) else { continue };
-                let Some(newest) = family.imm.first() else { continue };
-                targets.push((*id, newest.id()));
-                family.flush_requested = true;
-                request.families.push(*id);
-            }
-            self.queue_flush(state, request);
-            Ok(targets)
-        })
+        self.alone(|log, state| self.request_flush(log, state, families, reason))
+    }
+
+    /// [`switch_memtables_for_flush`](Self::switch_memtables_for_flush) by a caller that leads the write queue.
+    ///
+    /// # Errors
+    /// The background error in force; `IoError` when the new WAL cannot be made.
+    pub(crate) fn request_flush(
+        &self,
+        log: &mut LogState,
+        state: &mut MutexGuard<'_, DbState>,
+        families: &[u32],
+        reason: FlushReason,
+    ) -> Result<Vec<(u32, u64)>> {
+        if state.errors.is_stopped()
+            && let Some(error) = state.errors.error()
+        {
+            return Err(error.clone());
+        }
+        self.switch_memtables(log, state, families)?;
+        let mut targets = Vec::new();
+        let mut request = FlushRequest { families: Vec::new(), reason };
+        for id in families {
+            let Some(family) = state.families.get_mut(id) else { continue };
+            let Some(newest) = family.imm.first() else { continue };
+            targets.push((*id, newest.id()));
+            family.flush_requested = true;
+            request.families.push(*id);
+        }
+        self.queue_flush(state, request);
+        Ok(targets)
     }
 
     /// Syncs the WALs that are no longer written, oldest first, and the WAL directory.

@@ -5,8 +5,11 @@ use std::ops::Bound;
 use std::path::PathBuf;
 
 use firn_env::FileSystem;
-use firndb::options::{BottommostLevelCompaction, CompactRangeOptions};
-use firndb::{ColumnFamily, ColumnFamilyDescriptor, Db, FlushOptions, ReadOptions, Snapshot, WriteBatch, WriteOptions};
+use firndb::options::{BottommostLevelCompaction, CompactRangeOptions, IngestExternalFileOptions};
+use firndb::{
+    ColumnFamily, ColumnFamilyDescriptor, Db, FlushOptions, ReadOptions, Snapshot, WriteBatch, WriteOptions,
+    sst_file_writer,
+};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -212,7 +215,8 @@ impl Life {
 
     fn step(&mut self) -> Outcome {
         match self.rng.random_range(0..1000) {
-            0..400 => self.write_one(),
+            0..394 => self.write_one(),
+            394..400 => self.ingest(),
             400..550 => self.write_batch(),
             550..700 => self.check_get(),
             700..740 => self.check_multi_get(),
@@ -373,6 +377,80 @@ impl Life {
     // Reading.
 
     /// The present or a snapshot.
+    /// Adds one to three external files, which may overlap each other and everything else.
+    fn ingest(&mut self) -> Outcome {
+        let (name, cf) = self.family();
+        let options = self.db().options(&cf);
+        let mut files = Vec::new();
+        let mut all = Vec::new();
+        for _ in 0..self.rng.random_range(1..4) {
+            let changes = self.external_changes(&name);
+            if changes.is_empty() {
+                continue;
+            }
+            let path = self.temp.path().join(format!("external{}", files.len()));
+            let mut writer = sst_file_writer(&options);
+            say(writer.open(&path))?;
+            for change in &changes {
+                say(match change {
+                    Change::Put(key, value) => writer.put(key, value),
+                    Change::Delete(key) => writer.delete(key),
+                    Change::Merge(key, operand) => writer.merge(key, operand),
+                    Change::DeleteRange(begin, end) => writer.delete_range(begin, end),
+                    Change::SingleDelete(_) => unreachable!(),
+                })?;
+            }
+            say(writer.finish())?;
+            files.push(path);
+            all.extend(changes);
+        }
+        let how = IngestExternalFileOptions {
+            move_files: self.rng.random_bool(0.3),
+            write_global_seqno: self.rng.random_bool(0.3),
+            verify_checksums_before_ingest: self.rng.random_bool(0.3),
+            fill_cache: self.rng.random_bool(0.5),
+            ..IngestExternalFileOptions::default()
+        };
+        self.note(format!(
+            "{name}: ingest {} files, {}",
+            files.len(),
+            all.iter().map(show).collect::<Vec<_>>().join("; ")
+        ));
+        if files.is_empty() {
+            return Ok(());
+        }
+        say(self.db().ingest_external_file(&cf, &files, &how)).map_err(|text| format!("ingest: {text}"))?;
+        let view = self.view.get_mut(&name).unwrap();
+        all.iter().for_each(|change| view.apply(change));
+        Ok(())
+    }
+
+    /// What an external file may hold: range deletions, which cover none of the file's own keys, then points in key order.
+    fn external_changes(&mut self, family: &str) -> Vec<Change> {
+        let (mut ranges, mut points): (Vec<Change>, Vec<(Vec<u8>, Change)>) = (Vec::new(), Vec::new());
+        for _ in 0..self.rng.random_range(1..40) {
+            match self.change(family) {
+                // An empty range leaves nothing in the file.
+                Change::DeleteRange(begin, end) if begin != end => ranges.push(Change::DeleteRange(begin, end)),
+                Change::DeleteRange(..) | Change::SingleDelete(_) => {}
+                // Keys for single deletions have rules of their own.
+                Change::Put(key, _) if key.starts_with(SINGLE) => self.singles += 1,
+                change @ (Change::Put(..) | Change::Delete(_) | Change::Merge(..)) => {
+                    let key = match &change {
+                        Change::Put(key, _) | Change::Delete(key) | Change::Merge(key, _) => key.clone(),
+                        Change::DeleteRange(..) | Change::SingleDelete(_) => unreachable!(),
+                    };
+                    points.push((key, change));
+                }
+            }
+        }
+        ranges.truncate(2);
+        let view = &self.view[family];
+        points.sort_by(|a, b| view.compare(&a.0, &b.0));
+        points.dedup_by(|a, b| a.0 == b.0);
+        ranges.into_iter().chain(points.into_iter().map(|(_, change)| change)).collect()
+    }
+
     fn some_view(&mut self) -> (ReadOptions, View) {
         let options = ReadOptions { total_order_seek: true, ..ReadOptions::default() };
         if self.rng.random_bool(0.4)

@@ -12,7 +12,7 @@ use firn_format::version_edit::VersionEdit;
 use super::inputs::{
     Files, PickerInput, PlanDraft, any_busy, clean_cut, key_range, slice, total_bytes, widen_to_clean_cut,
 };
-use super::{CompactionInput, CompactionPlan, CompactionReason, CompactionWork, PickerOptions, leveled};
+use super::{CompactionInput, CompactionPlan, CompactionReason, CompactionWork, PickerOptions, leveled, universal};
 use crate::options::CompactionStyle;
 use crate::version::{FileMetaData, Version};
 
@@ -179,13 +179,15 @@ fn pick_level_0(
     finish(input, manual, inputs, None)
 }
 
-/// Universal: all files go to the last level.
+/// Universal: all files go to the deepest level that compactions write to.
 fn pick_everything(input: &PickerInput<'_>, manual: &ManualCompaction) -> ManualStep {
     let version = input.version;
+    let output_level = universal::max_output_level(input.options);
     let inputs: Vec<CompactionInput> = version
         .levels()
         .iter()
         .enumerate()
+        .take(output_level + 1)
         .filter(|(_, files)| !files.is_empty())
         .map(|(level, files)| CompactionInput { level, files: files.clone() })
         .collect();
@@ -193,7 +195,6 @@ fn pick_everything(input: &PickerInput<'_>, manual: &ManualCompaction) -> Manual
     if inputs.iter().any(|input| any_busy(&input.files)) || !input.running.is_empty() {
         return ManualStep::Conflict;
     }
-    let output_level = version.num_levels() - 1;
     let manual = ManualCompaction { level: first.level, output_level, disallow_trivial_move: true, ..manual.clone() };
     finish(input, &manual, inputs, None)
 }

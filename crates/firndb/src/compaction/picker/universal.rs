@@ -37,7 +37,7 @@ impl<'a> SortedRun<'a> {
 }
 
 /// The deepest level that compactions write to.
-fn max_output_level(options: &PickerOptions) -> usize {
+pub(super) fn max_output_level(options: &PickerOptions) -> usize {
     options.num_levels - if options.allow_ingest_behind && options.num_levels > 2 { 2 } else { 1 }
 }
 
