@@ -11,6 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use firn_env::Env;
+
 /// Type of one flag value: how it is parsed from text and printed in `--help`.
 pub trait FlagValue: Sized {
     /// Name of the type in messages (`int32`, `string`, …).
@@ -201,6 +203,22 @@ pub trait Surroundings {
     fn read_flag_file(&self, path: &str) -> Result<String, String>;
     /// Value of an environment variable.
     fn environment(&self, name: &str) -> Option<String>;
+}
+
+/// The real files and environment variables.
+pub struct Outside<'e>(pub &'e Env);
+
+impl Surroundings for Outside<'_> {
+    fn read_flag_file(&self, path: &str) -> Result<String, String> {
+        let read = firn_env::read_file(&**self.0.fs(), path.as_ref(), 1 << 20);
+        read.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|error| {
+            if error.is_path_not_found() { format!("{path}: No such file or directory") } else { error.to_string() }
+        })
+    }
+
+    fn environment(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
 }
 
 const BUILT_IN: &[(&str, &str)] = &[

@@ -124,26 +124,11 @@ fn options_lines(flags: &BenchFlags) -> String {
     )
 }
 
-struct Outside<'e>(&'e Env);
-
-impl flags::Surroundings for Outside<'_> {
-    fn read_flag_file(&self, path: &str) -> Result<String, String> {
-        let read = firn_env::read_file(&**self.0.fs(), path.as_ref(), 1 << 20);
-        read.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|error| {
-            if error.is_path_not_found() { format!("{path}: No such file or directory") } else { error.to_string() }
-        })
-    }
-
-    fn environment(&self, name: &str) -> Option<String> {
-        std::env::var(name).ok()
-    }
-}
-
 /// Runs the tool; returns the exit status.
 pub fn main(arguments: &[String]) -> i32 {
     let env = Env::shared();
     let program = Program { name: "db_bench", version: ROCKSDB_VERSION, usage: "\nUSAGE:\ndb_bench [OPTIONS]..." };
-    let (flags, given) = match flags::parse::<BenchFlags>(program, arguments, &Outside(&env)) {
+    let (flags, given) = match flags::parse::<BenchFlags>(program, arguments, &flags::Outside(&env)) {
         Outcome::Run { flags, given } => (*flags, given),
         Outcome::Print { text, status } => {
             print!("{text}");

@@ -15,8 +15,8 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use super::Status;
-use super::recipe::{self, Fixed};
-use super::reference::{Change, Family, Merge, View};
+use super::recipe::{self, Fixed, Merge};
+use super::reference::{Change, Family, View};
 use super::walk::Walk;
 use crate::common::{self, FS, difference, scan, scan_backward};
 

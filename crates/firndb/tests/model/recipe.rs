@@ -1,15 +1,13 @@
 //! Random options, as text: printable, replayable, and a test of the option parser on the way.
 //!
 //! What must not change in a database's life (comparator, merge operator, number of levels, compaction style) is drawn once per column
-//! family; everything else is drawn again at every open.
+//! family; everything else is drawn again at every open. `db_stress` includes this file too, so it names nothing of the test.
 
 use firndb::options::{BlockBasedTableOptions, ConfigOptions, OptionSet, TableFactory};
 use firndb::{ColumnFamilyOptions, DbOptions};
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
-
-use super::reference::Merge;
 
 type Choices = &'static [(&'static str, &'static [&'static str])];
 type Texts = Vec<(&'static str, String)>;
@@ -108,6 +106,42 @@ const TABLE_KINDS: &[&[(&str, &str)]] = &[
     &[("index_type", "kBinarySearchWithFirstKey"), ("filter_policy", "bloomfilter:5:false")],
     &[("index_type", "kHashSearch")],
 ];
+
+/// How operands change a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merge {
+    None,
+    StringAppend,
+    UInt64Add,
+    Max,
+    Put,
+}
+
+impl Merge {
+    pub fn option_text(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::StringAppend => "stringappend",
+            Self::UInt64Add => "uint64add",
+            Self::Max => "max",
+            Self::Put => "put",
+        }
+    }
+
+    pub fn apply(self, existing: Option<&[u8]>, operand: &[u8]) -> Vec<u8> {
+        let Some(existing) = existing else { return operand.to_vec() };
+        match self {
+            Self::None => unreachable!("merges are made only where there is an operator"),
+            Self::StringAppend => [existing, b",", operand].concat(),
+            Self::UInt64Add => {
+                let read = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
+                read(existing).wrapping_add(read(operand)).to_le_bytes().to_vec()
+            }
+            Self::Max => existing.max(operand).to_vec(),
+            Self::Put => operand.to_vec(),
+        }
+    }
+}
 
 /// What stays as it is in the life of a column family.
 #[derive(Clone, Debug)]

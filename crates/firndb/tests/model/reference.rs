@@ -7,43 +7,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::recipe::Merge;
 use crate::common::Entries;
-
-/// How operands change a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Merge {
-    None,
-    StringAppend,
-    UInt64Add,
-    Max,
-    Put,
-}
-
-impl Merge {
-    pub fn option_text(self) -> &'static str {
-        match self {
-            Self::None => "",
-            Self::StringAppend => "stringappend",
-            Self::UInt64Add => "uint64add",
-            Self::Max => "max",
-            Self::Put => "put",
-        }
-    }
-
-    fn apply(self, existing: Option<&[u8]>, operand: &[u8]) -> Vec<u8> {
-        let Some(existing) = existing else { return operand.to_vec() };
-        match self {
-            Self::None => unreachable!("merges are made only where there is an operator"),
-            Self::StringAppend => [existing, b",", operand].concat(),
-            Self::UInt64Add => {
-                let read = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
-                read(existing).wrapping_add(read(operand)).to_le_bytes().to_vec()
-            }
-            Self::Max => existing.max(operand).to_vec(),
-            Self::Put => operand.to_vec(),
-        }
-    }
-}
 
 /// One change of one family.
 #[derive(Clone, Debug)]
