@@ -240,6 +240,31 @@ fn files_stay_while_deletions_are_disabled() {
     assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"in a new WAL"[..]));
 }
 
+/// OPTIONS and CURRENT are written as temporary files and renamed; a cleaner that runs meanwhile must leave those alone.
+#[test]
+fn what_is_being_written_is_not_garbage() {
+    let temp = tempfile::tempdir().unwrap();
+    let db = open(&temp.path().join("db"), &[("max_manifest_file_size", "1"), ("max_manifest_space_amp_pct", "0")]);
+    let cleaning = Arc::new(AtomicBool::new(true));
+    let cleaner = {
+        let (db, cleaning) = (db.clone(), Arc::clone(&cleaning));
+        let clean = move || {
+            while cleaning.load(Ordering::SeqCst) {
+                db.enable_file_deletions().unwrap();
+            }
+        };
+        thread::spawn("cleaner".to_owned(), clean).unwrap()
+    };
+    let outcome = (0..150).try_for_each(|number| {
+        db.set_options(db.default_cf(), &[("max_bytes_for_level_base", &format!("{}", 100_000 + number))])?;
+        db.put("key", format!("{number}"))?;
+        db.flush(&FlushOptions::default(), db.default_cf())
+    });
+    cleaning.store(false, Ordering::SeqCst);
+    cleaner.join().unwrap();
+    outcome.unwrap();
+}
+
 #[test]
 fn wals_are_listed_with_their_first_sequence_number() {
     let temp = tempfile::tempdir().unwrap();

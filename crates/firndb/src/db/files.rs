@@ -267,7 +267,7 @@ impl DbInner {
     pub(crate) fn purge_all_obsolete_files(&self) {
         self.purge_obsolete_files(None);
         let names = self.list_directories();
-        let (live, pending, min_log, current, wals, _removing) = {
+        let (live, pending, min_log, current, wals, first_of_run, _removing) = {
             let mut state = self.state.lock();
             let Some(removing) = self.start_removing(&mut state) else { return };
             let wals: HashSet<FileNumber> =
@@ -279,6 +279,7 @@ impl DbInner {
                 state.versions.min_log_number_to_keep(),
                 state.versions.manifest_number(),
                 wals,
+                state.first_own_wal,
                 removing,
             )
         };
@@ -296,7 +297,8 @@ impl DbInner {
                 FileKind::Table => !live.contains(&number) && number < pending,
                 FileKind::Wal => number < min_log && !wals.contains(&number),
                 FileKind::Manifest => number < current,
-                FileKind::Temp => number < pending,
+                // Those of this run may be being written: OPTIONS by anybody, CURRENT by a change of the MANIFEST.
+                FileKind::Temp => number < first_of_run,
                 FileKind::Options => {
                     options_files.push((number, path.clone()));
                     false
