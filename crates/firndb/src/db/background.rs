@@ -8,10 +8,9 @@ use std::sync::Arc;
 
 use firn_env::sync::MutexGuard;
 use firn_env::sync::atomic::Ordering;
-use firn_env::{Priority, log_error, log_info};
-use firn_error::{Error, ErrorKind, Result, Severity};
+use firn_env::{Priority, log_error};
+use firn_error::{Error, ErrorKind, Result};
 
-use super::error_handler::{BackgroundErrorReason, Strictness, Verdict, judge};
 use super::flush::{FlushReason, FlushRequest};
 use super::report::Retired;
 use super::snapshot::SnapshotReleased;
@@ -204,7 +203,7 @@ impl DbInner {
     /// Hands queued work to the pools, as far as the limits allow.
     pub(crate) fn maybe_schedule(&self, state: &mut DbState) {
         let ready = self.opened.load(Ordering::Acquire) && !self.read_only && !self.closing.load(Ordering::Acquire);
-        if !ready || state.paused > 0 || state.errors.is_stopped() {
+        if !ready || state.paused > 0 || state.errors.stops_background_work() {
             return;
         }
         let (max_flushes, max_compactions) = self.job_limits(state.controller.needs_speedup());
@@ -257,7 +256,7 @@ impl DbInner {
         state.flushes_running += 1;
         let (mut result, mut job) = (Ok(()), None);
         if !self.closing.load(Ordering::Acquire)
-            && !state.errors.is_stopped()
+            && !state.errors.stops_background_work()
             && let Some(request) = state.flush_queue.pop_front()
         {
             let families = request.families.clone();
@@ -279,7 +278,7 @@ impl DbInner {
         state.compactions_running += 1;
         let (mut result, mut job) = (Ok(()), None);
         if !self.closing.load(Ordering::Acquire)
-            && !state.errors.is_stopped()
+            && !state.errors.stops_background_work()
             && state.exclusive_manual == 0
             && let Some(id) = state.compaction_queue.pop_front()
         {
@@ -308,10 +307,9 @@ impl DbInner {
         {
             MutexGuard::unlocked(&mut state, || {
                 log_error!(self.logger(), "Waiting after background error: {error}");
-                if !self.closing.load(Ordering::Acquire) {
-                    self.env.clock().sleep_micros(PAUSE_AFTER_FAILURE_MICROS);
-                }
             });
+            // A recovery has its own pauses.
+            self.rest(&mut state, PAUSE_AFTER_FAILURE_MICROS, |state| state.errors.is_recovering());
         }
         MutexGuard::unlocked(&mut state, || self.purge_obsolete_files(job));
         count(&mut state);
@@ -320,40 +318,6 @@ impl DbInner {
         self.background.notify_all();
         // The guard goes before the job's reference to the database does.
         drop(state);
-    }
-
-    /// Keeps a failure as the background error, if it is bad enough and no listener takes it away. The mutex is given up
-    /// while listeners are told.
-    pub(crate) fn set_background_error(
-        &self,
-        state: &mut MutexGuard<'_, DbState>,
-        reason: BackgroundErrorReason,
-        error: &Error,
-    ) {
-        if matches!(error.kind(), ErrorKind::ShutdownInProgress | ErrorKind::ColumnFamilyDropped) {
-            return;
-        }
-        let options = self.options();
-        let strictness =
-            Strictness { paranoid_checks: options.paranoid_checks, manual_wal_flush: options.manual_wal_flush };
-        let verdict = judge(reason, error, strictness);
-        let error = MutexGuard::unlocked(state, || self.tell_background_error(reason, error, verdict));
-        if let Some(error) = error.filter(|_| verdict.severity > Severity::None) {
-            state.errors.store(error, verdict.severity);
-        }
-        self.update_attention(state);
-        self.background.notify_all();
-    }
-
-    /// Tells listeners of an error; returns what they leave of it. Called without the mutex.
-    fn tell_background_error(&self, reason: BackgroundErrorReason, error: &Error, verdict: Verdict) -> Option<Error> {
-        if error.is_retryable() {
-            self.listeners.tell(|listener| listener.on_background_error(reason, &mut Some(error.clone())));
-            return Some(error.clone());
-        }
-        let mut told = Some(error.clone().with_severity(verdict.severity));
-        self.listeners.tell(|listener| listener.on_background_error(reason, &mut told));
-        told
     }
 
     /// Starts what an open database does by itself: flushes and compactions that are due.
@@ -390,36 +354,6 @@ impl DbInner {
         }
     }
 
-    /// Clears a background error that can be recovered from; see [`Db::resume`](crate::Db::resume).
-    ///
-    /// # Errors
-    /// The error itself when it is fatal; what stops the flush that makes good for a WAL that is not trusted any more.
-    pub(crate) fn resume(&self) -> Result<()> {
-        self.check_writable()?;
-        let mut state = self.state.lock();
-        let Some(error) = state.errors.error().cloned() else { return Ok(()) };
-        if error.severity() >= Severity::Fatal {
-            return Err(error);
-        }
-        while state.flushes_running > 0 || state.compactions_running > 0 {
-            self.background.wait(&mut state);
-        }
-        let was_stopped = state.errors.is_stopped();
-        state.errors.clear();
-        self.update_attention(&mut state);
-        let families = self.families.all();
-        drop(state);
-        log_info!(self.logger(), "Resuming after: {error}");
-        if was_stopped {
-            let options = FlushOptions { allow_write_stall: true, ..FlushOptions::default() };
-            self.flush_for(&options, &families, FlushReason::ErrorRecovery)?;
-        }
-        self.purge_all_obsolete_files();
-        let retired = self.look_at_all_families(&mut self.state.lock());
-        drop(retired);
-        Ok(())
-    }
-
     /// Brings the database to rest and closes its files; see [`Db::close`](crate::Db::close).
     ///
     /// # Errors
@@ -443,7 +377,11 @@ impl DbInner {
         self.env.pools().unschedule(Priority::Low, self.instance);
         let mut state = self.state.lock();
         self.background.notify_all();
-        while state.flushes_scheduled > 0 || state.compactions_scheduled > 0 || !state.running.is_empty() {
+        while state.flushes_scheduled > 0
+            || state.compactions_scheduled > 0
+            || state.recovery_threads > 0
+            || !state.running.is_empty()
+        {
             self.background.wait(&mut state);
         }
         drop(state);

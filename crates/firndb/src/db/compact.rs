@@ -91,16 +91,19 @@ impl DbInner {
             }
             result
         });
-        let outcome = finished.and_then(|result| {
-            self.log_plan(state, &plan, &result).map(|()| result).inspect_err(|error| {
-                self.set_background_error(state, BackgroundErrorReason::ManifestWrite, error);
-            })
-        });
-        if let Err(error) = &outcome
+        let outcome = match finished {
+            Err(error) => Err((error, BackgroundErrorReason::Compaction)),
+            Ok(result) => match self.log_plan(state, &plan, &result) {
+                Err(error) => Err((error, BackgroundErrorReason::ManifestWrite)),
+                Ok(()) => Ok(result),
+            },
+        };
+        if let Err((error, reason)) = &outcome
             && error.kind() != ErrorKind::Incomplete
         {
-            self.set_background_error(state, BackgroundErrorReason::Compaction, error);
+            self.set_background_error(state, *reason, error);
         }
+        let outcome = outcome.map_err(|(error, _)| error);
         if let Ok(result) = &outcome {
             self.count_compaction(&data, &plan, result, micros());
         }
@@ -375,7 +378,7 @@ impl DbInner {
             if self.closing.load(Ordering::Acquire) {
                 return Err(Error::shutdown_in_progress("Database shutdown"));
             }
-            if state.errors.is_stopped()
+            if state.errors.stops_background_work()
                 && let Some(error) = state.errors.error()
             {
                 return Err(error.clone());

@@ -93,20 +93,23 @@ impl DbInner {
         }
         let several_families = state.families.len() > 1 || self.options().allow_2pc;
         let outputs: Vec<FileNumber> = parts.iter().map(|part| part.output.number).collect();
-        let written = MutexGuard::unlocked(state, || -> Result<()> {
+        let synced = MutexGuard::unlocked(state, || {
             self.report_flush_begin(job, &parts, request.reason);
-            if several_families {
-                // What is flushed must not be ahead of what other families have only in a WAL.
-                self.sync_closed_wals()?;
-            }
-            for part in &mut parts {
-                part.table = self.write_memtables(&part.data, &part.memtables, &part.output, JobPriority::High)?;
-            }
-            Ok(())
+            // What is flushed must not be ahead of what other families have only in a WAL.
+            if several_families { self.sync_closed_wals() } else { Ok(()) }
+        });
+        let written = synced.map_err(|error| (error, BackgroundErrorReason::Flush)).and_then(|()| {
+            MutexGuard::unlocked(state, || {
+                parts.iter_mut().try_for_each(|part| {
+                    let written = self.write_memtables(&part.data, &part.memtables, &part.output, JobPriority::High);
+                    written.map(|table| part.table = table)
+                })
+            })
+            .map_err(|error| (error, BackgroundErrorReason::FlushNoWal))
         });
         let (result, reason) = match written {
             Ok(()) => (self.commit_flush(state, &parts), BackgroundErrorReason::ManifestWriteNoWal),
-            Err(error) => (Err(error), BackgroundErrorReason::FlushNoWal),
+            Err((error, reason)) => (Err(error), reason),
         };
         state.release_outputs(&outputs);
         for part in &parts {
@@ -393,7 +396,7 @@ impl DbInner {
             if !waiting {
                 return Ok(());
             }
-            if let Some(error) = state.errors.error() {
+            if let Some(error) = state.errors.error().filter(|_| state.errors.stops_background_work()) {
                 return Err(error.clone());
             }
             if self.closing.load(firn_env::sync::atomic::Ordering::Acquire) {

@@ -32,6 +32,7 @@ pub(crate) mod properties;
 pub(crate) mod read;
 pub(crate) mod recovery;
 pub(crate) mod report;
+pub(crate) mod resume;
 pub(crate) mod scrub;
 pub(crate) mod snapshot;
 pub(crate) mod super_version;
@@ -161,6 +162,10 @@ pub(crate) struct DbState {
     /// The oldest snapshot when one was last released (the visible sequence if none was left): only then may files of the
     /// bottommost level have become worth rewriting.
     pub(crate) oldest_snapshot_at_release: SequenceNumber,
+    /// Background errors so far.
+    pub(crate) background_errors: u64,
+    /// Recoveries from background errors that have not ended; at most one has anything left to do.
+    pub(crate) recovery_threads: usize,
     /// How often background work was paused.
     pub(crate) paused: u32,
     /// How many manual compactions want to be alone.
@@ -199,6 +204,8 @@ impl DbState {
             compactions_running: 0,
             running: Vec::new(),
             oldest_snapshot_at_release: SequenceNumber::ZERO,
+            background_errors: 0,
+            recovery_threads: 0,
             paused: 0,
             exclusive_manual: 0,
             deletions_disabled: 0,

@@ -129,7 +129,7 @@ impl PropertySource for FamilyProperties<'_> {
             P::CompactionPending => u64::from(family?.queued_for_compaction),
             P::NumRunningCompactions => state.running.len() as u64,
             P::NumUnscheduledCompactions => state.compaction_queue.len() as u64,
-            P::BackgroundErrors => u64::from(state.errors.error().is_some()),
+            P::BackgroundErrors => state.background_errors,
             P::CurSizeActiveMemTable => bytes(&view.mem),
             P::CurSizeAllMemTables | P::SizeAllMemTables => {
                 std::iter::once(&view.mem).chain(&view.imm).map(bytes).sum()

@@ -355,6 +355,21 @@ impl DbInner {
         Ok(switched)
     }
 
+    /// Makes sure that no WAL that failed gets another record, and forgets those that cannot be synced any more. The
+    /// caller flushes all that is in memory before it lets anybody write again.
+    ///
+    /// # Errors
+    /// `IoError` when a new WAL cannot be made.
+    pub(crate) fn replace_broken_wals(&self, log: &mut LogState, state: &mut MutexGuard<'_, DbState>) -> Result<()> {
+        if log.writer.as_ref().is_some_and(WalWriter::is_broken) {
+            self.switch_wal(log, state)?;
+            self.refresh_log(log, state);
+        }
+        let broken: Vec<WalWriter> = log.unsynced.extract_if(.., |wal| wal.is_broken()).collect();
+        MutexGuard::unlocked(state, || drop(broken));
+        Ok(())
+    }
+
     /// Makes a new WAL current. The old one stays open until it is synced or obsolete.
     fn switch_wal(&self, log: &mut LogState, state: &mut MutexGuard<'_, DbState>) -> Result<()> {
         let number = state.versions.new_file_number();
@@ -362,7 +377,7 @@ impl DbInner {
         let track_predecessors = self.options().track_and_verify_wals;
         let created = MutexGuard::unlocked(state, || -> Result<WalWriter> {
             let mut writer = self.create_wal(number, recycled)?;
-            if let Some(old) = log.writer.as_mut() {
+            if let Some(old) = log.writer.as_mut().filter(|old| !old.is_broken()) {
                 old.flush()?;
                 if track_predecessors {
                     writer.append_predecessor(&old.as_predecessor())?;

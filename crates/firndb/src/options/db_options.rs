@@ -48,7 +48,7 @@ option_set! {
         /// Recover to the newest consistent state when files are missing.
         best_efforts_recovery: bool = false => inert;
         /// Microseconds between resume attempts.
-        bgerror_resume_retry_interval: u64 = 1_000_000 => inert;
+        bgerror_resume_retry_interval: u64 = 1_000_000;
         /// Incremental range sync of SST/blob files every N bytes (0 = off).
         bytes_per_sync: u64 = 0 => mutable;
         /// Read-ahead of compaction inputs in bytes; 0 is none.
@@ -129,7 +129,7 @@ option_set! {
         /// Total background jobs; split between flush and compaction (see 06 section 6).
         max_background_jobs: i32 = 2 => mutable;
         /// Automatic resume attempts after retryable I/O errors.
-        max_bgerror_resume_count: i32 = 2_147_483_647 => inert;
+        max_bgerror_resume_count: i32 = 2_147_483_647;
         /// Upper bound of the period between compaction-score re-evaluations.
         max_compaction_trigger_wakeup_seconds: u64 = 43_200 => mutable new inert;
         /// Threads used to open tables at DB open when max_open_files = -1.

@@ -425,7 +425,7 @@ pub trait EventListener: Send + Sync {
     /// Something in the background, or a write to the WAL, failed.
     ///
     /// The listener may replace the error or take it away, and then nothing stops; for errors that are
-    /// [retryable](Error::is_retryable) that has no effect. The error carries the severity that it is about to have, and
+    /// [retryable](Error::is_retryable), and for those of the WAL, that has no effect. The error carries the severity that it is about to have, and
     /// none when it is retryable.
     fn on_background_error(&self, reason: BackgroundErrorReason, error: &mut Option<Error>) {
         let _ = (reason, error);

@@ -70,6 +70,11 @@ impl WalWriter {
         self.number
     }
 
+    /// Whether it failed once, and so takes no more records.
+    pub fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
     /// Bytes appended so far.
     pub fn size_bytes(&self) -> u64 {
         self.encoder.position()
