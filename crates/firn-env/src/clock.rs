@@ -94,7 +94,7 @@ impl Clock for ManualClock {
 
     fn sleep_micros(&self, micros: u64) {
         self.advance_micros(micros);
-        std::thread::yield_now();
+        crate::thread::yield_now();
     }
 
     fn is_manual(&self) -> bool {

@@ -292,7 +292,8 @@ pub trait FileSystem: Send + Sync + Debug {
     fn free_space_bytes(&self, path: &Path) -> Result<u64>;
 }
 
-/// Creates a directory and all missing parents.
+/// Creates a directory and all missing parents, and makes their names durable: what is synced inside a directory whose own
+/// name is lost is lost too. A parent that cannot be opened, as one that may be searched and not read, is not synced.
 pub fn create_dir_all(fs: &dyn FileSystem, path: &Path) -> Result<()> {
     let mut missing = Vec::new();
     let mut at = Some(path);
@@ -303,7 +304,14 @@ pub fn create_dir_all(fs: &dyn FileSystem, path: &Path) -> Result<()> {
         missing.push(dir);
         at = dir.parent();
     }
-    missing.iter().rev().try_for_each(|dir| fs.create_dir_if_missing(dir))
+    for dir in missing.into_iter().rev() {
+        fs.create_dir_if_missing(dir)?;
+        let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if let Ok(parent) = fs.new_directory(parent) {
+            parent.fsync()?;
+        }
+    }
+    Ok(())
 }
 
 /// The contents of a file.

@@ -5,10 +5,10 @@
 //!
 //! Always true here: a directory exists before the names in it; open files keep working after their name is gone.
 
+use crate::sync::atomic::{AtomicU64, Ordering};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use firn_error::{Error, Result, SubCode};

@@ -8,10 +8,10 @@
 //! Always true here: between two refills at most the refill's bytes are granted; within one priority, requests are
 //! served first come, first served.
 
+use crate::sync::atomic::{AtomicU64, Ordering};
 use std::collections::VecDeque;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use firn_error::{Error, Result};

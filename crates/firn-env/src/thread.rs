@@ -2,7 +2,10 @@
 //!
 //! Callers hand in a closure and get a [`JoinHandle`]; the operating system shows the name (at most 15 bytes of it).
 
-pub use std::thread::{JoinHandle, Thread, ThreadId, current, park, scope, yield_now};
+#[cfg(feature = "shuttle")]
+pub use shuttle::thread::{Builder, JoinHandle, Thread, ThreadId, current, park, scope, yield_now};
+#[cfg(not(feature = "shuttle"))]
+pub use std::thread::{Builder, JoinHandle, Thread, ThreadId, current, park, scope, yield_now};
 
 use firn_error::{Error, Result};
 
@@ -15,7 +18,7 @@ pub fn spawn<T: Send + 'static>(
     body: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>> {
     let name = name.into();
-    std::thread::Builder::new()
+    Builder::new()
         .name(name.clone())
         .spawn(body)
         .map_err(|e| Error::io_error(format!("cannot start thread {name}: {e}")))

@@ -17,7 +17,7 @@
 use std::ops::{Deref, DerefMut};
 use std::ptr::{NonNull, null_mut};
 
-use firn_env::sync::Mutex;
+use firn_env::sync::StaticMutex;
 
 use crate::pages::{Backing, HUGE_PAGE_BYTES, map_zeroed, unmap};
 
@@ -84,8 +84,8 @@ struct EmptyChunks([*mut Chunk; KEPT_CHUNKS], usize);
 // SAFETY: an empty chunk belongs to nobody; the list is under its mutex.
 unsafe impl Send for EmptyChunks {}
 
-static POOL: [Mutex<Class>; CLASSES] = [const { Mutex::new(Class { with_space: null_mut() }) }; CLASSES];
-static EMPTY_CHUNKS: Mutex<EmptyChunks> = Mutex::new(EmptyChunks([null_mut(); KEPT_CHUNKS], 0));
+static POOL: [StaticMutex<Class>; CLASSES] = [const { StaticMutex::new(Class { with_space: null_mut() }) }; CLASSES];
+static EMPTY_CHUNKS: StaticMutex<EmptyChunks> = StaticMutex::new(EmptyChunks([null_mut(); KEPT_CHUNKS], 0));
 
 fn new_chunk() -> *mut Chunk {
     let kept = {
@@ -335,7 +335,7 @@ mod tests {
             (state >> 8) as usize
         };
         let mut frames: Vec<(Frame, u8)> = Vec::new();
-        for round in 0..20_000 {
+        for round in 0..if cfg!(miri) { 60 } else { 20_000 } {
             if frames.len() > 1500 || (random() % 3 == 0 && !frames.is_empty()) {
                 let at = random() % frames.len();
                 let (frame, byte) = frames.swap_remove(at);
@@ -362,7 +362,8 @@ mod tests {
 
     #[test]
     fn frames_move_between_threads() {
-        let frames: Vec<Frame> = (0..2000).map(|n: usize| Frame::from(&[n as u8; 4101][..])).collect();
+        let frames: Vec<Frame> =
+            (0..if cfg!(miri) { 40 } else { 2000 }).map(|n: usize| Frame::from(&[n as u8; 4101][..])).collect();
         let other = firn_env::thread::spawn("frames", move || {
             for (n, frame) in frames.into_iter().enumerate() {
                 assert_eq!(frame[4100], n as u8);

@@ -5,7 +5,7 @@
 //! `unsafe` lives here because mappings are raw memory; callers own what they get until they give it back.
 
 use std::alloc::{Layout, handle_alloc_error};
-use std::ptr::{NonNull, null_mut};
+use std::ptr::NonNull;
 
 /// The size of a huge page; mappings are multiples of it and start at one.
 pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -19,8 +19,29 @@ pub(crate) enum Backing {
     HugePages,
 }
 
+/// [`map_zeroed`] by the general allocator, for Miri, which knows no part of a mapping.
+#[cfg(miri)]
+pub(crate) fn map_zeroed(bytes: usize, _backing: Backing) -> NonNull<u8> {
+    let Ok(layout) = Layout::from_size_align(bytes, HUGE_PAGE_BYTES) else { handle_alloc_error(Layout::new::<u64>()) };
+    // SAFETY: the size is not zero.
+    NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
+}
+
+/// [`unmap`] for Miri.
+///
+/// # Safety
+/// As for the other.
+#[cfg(miri)]
+pub(crate) unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
+    if let Ok(layout) = Layout::from_size_align(bytes, HUGE_PAGE_BYTES) {
+        // SAFETY: allocated with this layout; the caller vouches for the rest.
+        unsafe { std::alloc::dealloc(start.as_ptr(), layout) };
+    }
+}
+
 /// `bytes` zero bytes, a multiple of [`HUGE_PAGE_BYTES`], aligned to it and not touched yet. Does not return when there is no
 /// memory, as allocation in general.
+#[cfg(not(miri))]
 pub(crate) fn map_zeroed(bytes: usize, backing: Backing) -> NonNull<u8> {
     debug_assert!(bytes > 0 && bytes.is_multiple_of(HUGE_PAGE_BYTES));
     let no_memory =
@@ -28,7 +49,7 @@ pub(crate) fn map_zeroed(bytes: usize, backing: Backing) -> NonNull<u8> {
     let Some(reserved) = bytes.checked_add(HUGE_PAGE_BYTES) else { no_memory() };
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new anonymous mapping; the system chooses where.
-    let start = unsafe { libc::mmap(null_mut(), reserved, access, kind, -1, 0) };
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), reserved, access, kind, -1, 0) };
     if start == libc::MAP_FAILED {
         no_memory();
     }
@@ -55,6 +76,7 @@ pub(crate) fn map_zeroed(bytes: usize, backing: Backing) -> NonNull<u8> {
 ///
 /// # Safety
 /// `start` must come from [`map_zeroed`] with the same `bytes`, and nobody may use it any more.
+#[cfg(not(miri))]
 pub(crate) unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
     // SAFETY: the caller vouches that this is a whole mapping of its own.
     unsafe { libc::munmap(start.as_ptr().cast(), bytes) };

@@ -43,6 +43,9 @@ mod key_word;
 #[doc(hidden)]
 pub mod memtable;
 pub mod merge;
+#[cfg(feature = "shuttle")]
+#[doc(hidden)]
+pub mod models;
 pub mod options;
 #[doc(hidden)]
 pub mod read;

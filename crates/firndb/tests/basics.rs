@@ -2,6 +2,10 @@
 
 #![allow(clippy::disallowed_methods, reason = "a test may copy files")]
 
+use std::sync::Arc;
+
+use firn_env::Env;
+use firn_env::crash::{CrashFileSystem, LossPolicy};
 use firndb::options::{FlushOptions, ReadOptions};
 use firndb::{Db, Options, WriteBatch, WriteOptions};
 
@@ -213,4 +217,20 @@ fn recycled_wals_are_closed_by_their_old_writers_before_new_ones_use_them() {
             assert_eq!(killed.get(key(i)).unwrap().as_deref(), Some(&[round; 120][..]), "round {round}, key {i}");
         }
     }
+}
+
+/// The directory of the database is as new as the database.
+#[test]
+fn synced_writes_to_a_new_database_survive_a_power_failure() {
+    let fs = Arc::new(CrashFileSystem::new());
+    let mut options = create();
+    options.db.env = Env::with_file_system(fs.clone());
+    let db = Db::open("/parent/db", options.clone()).unwrap();
+    db.put_opt(&WriteOptions { sync: true, ..WriteOptions::default() }, db.default_cf(), "key", "value").unwrap();
+    let image = fs.crash(LossPolicy::DropAll, 1);
+    db.close().unwrap();
+    options.db.env = Env::with_file_system(Arc::new(CrashFileSystem::from_image(image)));
+    options.db.create_if_missing = false;
+    let db = Db::open("/parent/db", options).unwrap();
+    assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"value"[..]));
 }

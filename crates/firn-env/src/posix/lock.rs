@@ -14,14 +14,14 @@ use firn_error::{Error, Result};
 
 use super::sys;
 use crate::file::FileLock;
-use crate::sync::Mutex;
+use crate::sync::StaticMutex;
 
 struct Holder {
     since_secs: u64,
     thread: u64,
 }
 
-static HELD: Mutex<BTreeMap<PathBuf, Holder>> = Mutex::new(BTreeMap::new());
+static HELD: StaticMutex<BTreeMap<PathBuf, Holder>> = StaticMutex::new(BTreeMap::new());
 
 #[derive(Debug)]
 struct PosixLock {

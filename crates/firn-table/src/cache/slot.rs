@@ -183,8 +183,14 @@ impl<V> Slot<V> {
     /// Under the mutex: gives back a reference to an invisible slot; claims the slot if it was the last one.
     /// Returns whether it did, and whether the slot was an orphan.
     pub(super) fn release_invisible(&self) -> (bool, bool) {
+        if self.word.load(Ordering::Relaxed) & INVISIBLE == 0 {
+            // A reference that came too late saw the slot between its hiding and its claim, and waited for the mutex
+            // meanwhile. Whatever is here now does not depend on it.
+            self.word.fetch_sub(ONE_REFERENCE, Ordering::Release);
+            return (false, false);
+        }
         let before = self.word.fetch_sub(ONE_REFERENCE, Ordering::AcqRel);
-        debug_assert!(before & INVISIBLE != 0 && before & REFERENCES != 0);
+        debug_assert!(before & REFERENCES != 0);
         if before & REFERENCES != ONE_REFERENCE {
             return (false, false);
         }

@@ -22,7 +22,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use firn_env::RandomAccessFile;
-use firn_env::sync::atomic::{AtomicU64, Ordering};
 use firn_error::{Error, Result};
 use firn_format::comparator::InternalKeyComparator;
 use firn_format::compression::DecompressionDictionary;
@@ -32,6 +31,7 @@ use firn_format::index::{BlockHandle, IndexFormat};
 use firn_format::properties::{CompressionUse, TableProperties, names};
 use firn_format::range_tombstone::{FragmentedRangeTombstones, RangeTombstone};
 use firn_format::unique_id::CacheKeyBase;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::block_ref::{BlockCache, BlockRef};
 use crate::cache::CachePriority;

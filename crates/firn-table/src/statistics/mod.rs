@@ -22,7 +22,7 @@ use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
 
 use firn_env::Clock;
-use firn_env::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use slot::{OWN_SLOTS, SHARED_SLOT, thread_slot};
 

@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 
-use firn_env::sync::Mutex;
+use firn_env::sync::StaticMutex;
 
 /// How many threads have a number of their own; further threads share [`SHARED_SLOT`].
 pub(super) const OWN_SLOTS: usize = 64;
@@ -16,7 +16,7 @@ pub(super) const SHARED_SLOT: usize = OWN_SLOTS;
 const UNKNOWN: usize = usize::MAX;
 
 /// Which numbers are free: bit `n` for number `n`.
-static FREE: Mutex<u64> = Mutex::new(u64::MAX);
+static FREE: StaticMutex<u64> = StaticMutex::new(u64::MAX);
 
 /// Gives the number back when the thread ends.
 struct Lease(usize);

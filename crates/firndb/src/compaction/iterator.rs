@@ -11,8 +11,8 @@
 //! Always true here: for every snapshot, and for a reader of the newest state, the output shows the same values as the
 //! input on top of the same deeper levels. Per user key one key is copied; values are not.
 
+use firn_env::sync::atomic::AtomicBool;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use firn_error::{Error, Result};
 use firn_format::comparator::{ComparatorKind, InternalKeyComparator};

@@ -1,6 +1,6 @@
 //! Why a running job may have to end early.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use firn_env::sync::atomic::{AtomicBool, Ordering};
 
 use firn_error::{Error, Result, SubCode};
 

@@ -5,8 +5,8 @@
 //! busy from the pick to the end of the plan, whatever comes of it; outputs are protected from the cleaner until their edit
 //! is logged or given up.
 
+use firn_env::sync::atomic::AtomicBool;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use firn_env::sync::atomic::Ordering;
 use firn_env::sync::{Mutex, MutexGuard};

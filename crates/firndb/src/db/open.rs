@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-use firn_env::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use firn_env::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use firn_env::sync::{Condvar, Mutex, RwLock};
 use firn_env::{Env, FileLock, FileLogger, FileSystem, InfoLogOptions, LogLevel, Logger, NullLogger, create_dir_all};
 use firn_error::{Error, Result};
@@ -49,7 +49,7 @@ pub(crate) enum Mode {
 }
 
 /// Numbers the databases of this process, to tell their handles apart.
-static INSTANCES: AtomicU64 = AtomicU64::new(1);
+static INSTANCES: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
 
 /// Opens the database at `path`; see [`Db::open_cf`].
 pub(crate) fn open(

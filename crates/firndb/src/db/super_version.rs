@@ -12,9 +12,8 @@
 
 use std::sync::Arc;
 
-use firn_env::sync::Mutex;
 use firn_env::sync::atomic::{AtomicU64, Ordering};
-use thread_local::ThreadLocal;
+use firn_env::sync::{Mutex, PerThread};
 
 use crate::memtable::MemTable;
 use crate::options::ColumnFamilyOptions;
@@ -38,13 +37,13 @@ pub(crate) struct SuperVersion {
 pub(crate) struct SuperVersionCell {
     current: Mutex<Arc<SuperVersion>>,
     number: AtomicU64,
-    cached: ThreadLocal<Mutex<Option<Arc<SuperVersion>>>>,
+    cached: PerThread<Mutex<Option<Arc<SuperVersion>>>>,
 }
 
 impl SuperVersionCell {
     /// A cell that holds `first`.
     pub(crate) fn new(first: Arc<SuperVersion>) -> Self {
-        Self { number: AtomicU64::new(first.number), current: Mutex::new(first), cached: ThreadLocal::new() }
+        Self { number: AtomicU64::new(first.number), current: Mutex::new(first), cached: PerThread::new() }
     }
 
     /// The number of the super version in force; it grows with every installation.
@@ -91,3 +90,7 @@ impl SuperVersionCell {
         retired
     }
 }
+
+#[cfg(feature = "shuttle")]
+#[path = "super_version_model.rs"]
+pub(crate) mod model;

@@ -9,9 +9,9 @@
 //! bytes, then whole blocks, then allocations above a quarter block on their own.
 
 use std::alloc::{Layout, handle_alloc_error};
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use firn_env::sync::Mutex;
+use firn_env::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use firn_env::sync::{Mutex, StaticMutex};
 
 /// Bytes of the first, small block; it serves column families that are hardly written to.
 const INLINE_BYTES: usize = 2048;
@@ -19,14 +19,15 @@ const INLINE_BYTES: usize = 2048;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Freed chunks that wait for the next memtable, of all databases of the process; see [`ChunkPool`].
-static POOL: ChunkPool = ChunkPool { free: Mutex::new(Vec::new()), arenas: AtomicUsize::new(0) };
+static POOL: ChunkPool =
+    ChunkPool { free: StaticMutex::new(Vec::new()), arenas: std::sync::atomic::AtomicUsize::new(0) };
 
 /// Keeps the huge pages of freed memtables for the next ones: a page that the kernel has to clear and map again costs the
 /// writer that touches it first some 150 µs, which was a sixth of all time of a random fill. At most
 /// [`POOLED_CHUNKS`] are kept, and none once no arena is left.
 struct ChunkPool {
-    free: Mutex<Vec<Chunk>>,
-    arenas: AtomicUsize,
+    free: StaticMutex<Vec<Chunk>>,
+    arenas: std::sync::atomic::AtomicUsize,
 }
 
 /// Chunks that the pool keeps at most: 128 MiB, two memtables of the default size.

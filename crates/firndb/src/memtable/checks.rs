@@ -113,8 +113,12 @@ mod tests {
     /// Writes `byte` over the one at `offset` of the user key (or, behind it, the footer and the value) of `key`.
     fn damage(memtable: &MemTable, key: &str, offset: usize, byte: u8) {
         let entry = memtable.index.seek(lookup(key).encoded(), Ahead::Nothing).unwrap().entry();
-        // SAFETY: the arena is alive, nobody else looks at it, and the byte lies within the entry.
-        unsafe { entry.ikey().as_ptr().cast_mut().add(offset).write(byte) };
+        // SAFETY: the arena is alive, nobody else looks at it, and the byte lies within the entry. It is reached from the
+        // address of the entry, since what a shared slice points to must not be written.
+        unsafe {
+            let key_start = entry.ikey().as_ptr().addr() - entry.address().addr();
+            entry.address().add(key_start + offset).write(byte);
+        }
     }
 
     /// What a lookup and scans from both ends say.

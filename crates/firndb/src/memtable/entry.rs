@@ -146,10 +146,12 @@ impl Entry {
     /// The arena must outlive `'a`, and the entry have been written with so many `bytes` of protection.
     #[inline]
     pub(crate) unsafe fn protection<'a>(self, bytes: usize) -> &'a [u8] {
-        // SAFETY: as for `key_and_value`; the protection follows the value (contract).
+        // SAFETY: as for `key_and_value`; the protection follows the value (contract). It is reached from the address of
+        // the entry: what a slice of the value points to ends with the value.
         unsafe {
-            let value = self.key_and_value().1;
-            std::slice::from_raw_parts(value.as_ptr().add(value.len()), bytes)
+            let (key_bytes, key) = get_varint(self.0);
+            let (value_bytes, value) = get_varint(key.add(key_bytes));
+            std::slice::from_raw_parts(value.add(value_bytes), bytes)
         }
     }
 

@@ -4,7 +4,7 @@
 //! 64 MiB memtable (512 KiB) stays in the second-level cache. Most point lookups of a database ask the memtable for keys
 //! that are not in it; the filter answers them without a search. Always true: a key that was added is always found.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use firn_env::sync::atomic::{AtomicU64, Ordering};
 
 /// See the module documentation.
 pub(crate) struct MemTableFilter {

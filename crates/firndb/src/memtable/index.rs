@@ -22,9 +22,9 @@
 //! low key of a node other than the leftmost of its level is the key of one of its entries or, in inner nodes, the key
 //! under which its parent knows it.
 
+use firn_env::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use firn_env::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 use std::cmp::Ordering as KeyOrder;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
 use firn_env::sync::Mutex;
 use firn_format::comparator::InternalKeyComparator;
@@ -180,7 +180,7 @@ impl Node {
         while self.lock.compare_exchange_weak(0, 1, Acquire, Relaxed).is_err() {
             spins += 1;
             if spins.is_multiple_of(64) {
-                std::thread::yield_now();
+                firn_env::thread::yield_now();
             } else {
                 std::hint::spin_loop();
             }

@@ -19,8 +19,8 @@ mod range_deletions;
 #[cfg(test)]
 mod tests;
 
+use firn_env::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use firn_error::{Error, Result};
 use firn_format::comparator::InternalKeyComparator;

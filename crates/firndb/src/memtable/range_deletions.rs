@@ -4,8 +4,8 @@
 //! next tombstone. A point lookup searches the fragments that exist and looks through the few tombstones that came since,
 //! so that a workload that mixes range deletions with lookups does not rebuild the fragments for each.
 
+use firn_env::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use firn_env::sync::RwLock;
 use firn_error::Result;

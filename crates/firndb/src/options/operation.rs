@@ -1,7 +1,7 @@
 //! Options of single operations. They live in memory only and have no text.
 
+use firn_env::sync::atomic::AtomicBool;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use firn_env::IoPriority;

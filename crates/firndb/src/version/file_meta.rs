@@ -6,9 +6,9 @@
 //! its former self: when the last handle of a number goes, no version has the file any more and it joins the
 //! [`ObsoleteFiles`].
 
+use firn_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::fmt;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use firn_env::sync::Mutex;

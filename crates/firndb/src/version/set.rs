@@ -23,9 +23,9 @@
 //! New table files and their directory entries are durable before the change is logged (the caller's duty). A record is
 //! durable before its version is published. A new MANIFEST is complete and durable before `CURRENT` names it.
 
+use firn_env::sync::atomic::{AtomicU64, Ordering};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use firn_env::FileSystem;

@@ -8,8 +8,8 @@
 //! family stops it.
 
 use firn_env::sync::Mutex;
+use firn_env::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Whether a column family lets writes pass; the discriminants are RocksDB's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -112,8 +112,8 @@ const INSERTING: u8 = 3;
 const COMPLETED: u8 = 4;
 
 /// About a microsecond of spinning, then some yields, before a writer parks: a group is often done by then.
-const SPINS: u32 = 200;
-const YIELDS: u32 = 24;
+const SPINS: u32 = if cfg!(feature = "shuttle") { 1 } else { 200 };
+const YIELDS: u32 = if cfg!(feature = "shuttle") { 1 } else { 24 };
 
 /// A writer in the queue. The cells are touched by its own thread until it is pushed, then only by the leader, and by
 /// its own thread again when its state became final; `waiter` belongs to its thread except while the state is `PARKED`.
@@ -161,7 +161,7 @@ impl Node {
             if state != from {
                 return state;
             }
-            if attempt < SPINS { std::hint::spin_loop() } else { thread::yield_now() }
+            if attempt < SPINS { firn_env::sync::spin_loop() } else { thread::yield_now() }
         }
         self.waiter.set(Some(thread::current()));
         match self.state.compare_exchange(from, PARKED, Ordering::AcqRel, Ordering::Acquire) {
@@ -460,6 +460,9 @@ impl<'a> Leadership<'a> {
     fn reject_no_slowdown(&self) {
         let mut newer: *const Node = ptr::null();
         let mut node: *const Node = self.queue.newest.load(Ordering::Acquire);
+        // Taking out a node links its neighbours, and a link means that all older ones are there.
+        // SAFETY: the caller is at the front of the queue.
+        unsafe { link_newer(node) };
         while !ptr::eq(node, self.node) {
             // SAFETY: everybody behind the leader waits, and only the leader changes links; a node taken out is not
             // reachable any more when it is woken.
