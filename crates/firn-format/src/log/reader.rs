@@ -5,7 +5,7 @@ use super::{
     BLOCK_SIZE, HEADER_SIZE, LogCompression, PredecessorInfo, RECYCLABLE_HEADER_SIZE, RecoveryMode,
     decode_timestamp_sizes, record_type,
 };
-use crate::checksum::{crc32c, unmask_crc32c};
+use crate::checksum::{crc32c, crc32c_extend, unmask_crc32c};
 use crate::{Error, Result};
 use std::ops::Range;
 
@@ -46,7 +46,7 @@ enum Physical {
     Record { number: u8, payload: Range<usize> },
     /// The end of the file, with this many bytes of an incomplete header.
     End { torn_header_bytes: usize },
-    /// The length runs over the end of the block; `last_block` if the file ends there.
+    /// The length runs over the end of the block; `last_block` if the file ends there, as it does after a torn write.
     BadLength { dropped: usize, last_block: bool },
     /// The checksum does not match.
     BadChecksum { dropped: usize },
@@ -529,7 +529,7 @@ impl<S: ByteSource> LogReader<S> {
                 return Ok(Physical::End { torn_header_bytes: self.drop_block() });
             }
             let Some(record) = unread.get(..header_size + length) else {
-                let last_block = self.source_ended;
+                let last_block = self.source_ended && !holds_whole_record(unread, header_size);
                 return Ok(Physical::BadLength { dropped: self.drop_block(), last_block });
             };
             if recyclable && record.get(HEADER_SIZE..RECYCLABLE_HEADER_SIZE) != Some(&self.log_number.to_le_bytes()) {
@@ -558,6 +558,32 @@ impl<S: ByteSource> LogReader<S> {
             return Ok(Physical::Record { number, payload });
         }
     }
+}
+
+/// Whether `bytes`, the rest of a log whose first header tells a greater length, hold that record whole: then its length was
+/// damaged, and no write was torn. The checksum of a record does not cover its length, so that it tells the true one; what
+/// follows must be the end, zeros or another record, since among many lengths one may match by chance.
+#[cold]
+fn holds_whole_record(bytes: &[u8], header_size: usize) -> bool {
+    let Some((stored, _)) = bytes.split_first_chunk::<4>() else { return false };
+    let stored = unmask_crc32c(u32::from_le_bytes(*stored));
+    let mut checksum = crc32c(bytes.get(6..header_size).unwrap_or(&[]));
+    for end in header_size..=bytes.len() {
+        let rest = bytes.get(end..).unwrap_or(&[]);
+        if checksum == stored && (rest.iter().all(|byte| *byte == 0) || starts_with_record(rest)) {
+            return true;
+        }
+        checksum = crc32c_extend(checksum, rest.get(..1).unwrap_or(&[]));
+    }
+    false
+}
+
+fn starts_with_record(bytes: &[u8]) -> bool {
+    let Some((header, _)) = bytes.split_first_chunk::<HEADER_SIZE>() else { return false };
+    let length = usize::from(u16::from_le_bytes([header[4], header[5]]));
+    let header_size = if has_recyclable_header(header[6]) { RECYCLABLE_HEADER_SIZE } else { HEADER_SIZE };
+    let stored = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
+    bytes.get(6..header_size + length).is_some_and(|checked| crc32c(checked) == unmask_crc32c(stored))
 }
 
 const fn has_recyclable_header(number: u8) -> bool {

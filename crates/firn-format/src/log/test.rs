@@ -481,3 +481,29 @@ proptest! {
         }
     }
 }
+
+/// A length that grows over the end of the log looks like a torn write, but the record is all there.
+#[test]
+fn a_damaged_length_is_no_torn_write() {
+    for format in [legacy(), recyclable()] {
+        let records = [b"first".to_vec(), b"second record".to_vec(), vec![7; 300]];
+        let log = encode(format, &records);
+        let starts = [0, 1, 2].map(|count| encode(format, &records[..count]).len());
+        for (at, reserved) in starts.into_iter().flat_map(|start| [(start, 0), (start, 100)]) {
+            let mut damaged = log.clone();
+            damaged.resize(log.len() + reserved, 0);
+            damaged[at + 5] ^= 0x40;
+            for mode in MODES {
+                let (read, report) = read(&damaged, mode);
+                assert!(read.len() <= starts.iter().position(|start| *start == at).unwrap());
+                let is_stale_tail = format.recyclable && mode == RecoveryMode::TolerateCorruptedTailRecords;
+                let is_reported = mode != RecoveryMode::SkipAnyCorruptedRecords && !is_stale_tail;
+                let message = report.as_deref();
+                assert_eq!(message == Some("bad record length"), is_reported, "{at} {mode:?} {message:?}");
+            }
+            // Torn within the record: all that is left is as it was written.
+            let torn = &damaged[..damaged.len().min(at + 14)];
+            assert_eq!(read(torn, RecoveryMode::TolerateCorruptedTailRecords).1, None, "{at}");
+        }
+    }
+}

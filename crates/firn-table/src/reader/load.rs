@@ -222,7 +222,7 @@ impl TableReader {
         self.load_filter(handle, options, true)
     }
 
-    fn load_filter_partition_index(
+    pub(super) fn load_filter_partition_index(
         &self,
         handle: BlockHandle,
         options: &TableReadOptions,

@@ -1,6 +1,7 @@
 //! Questions about the whole of a table: where keys lie in it, how it may be divided, whether all of it is sound.
 
 use firn_error::Result;
+use firn_format::index::BlockHandle;
 
 use super::meta::{COMPRESSION_DICTIONARY, INDEX, PROPERTIES, RANGE_DELETIONS, verify_properties};
 use super::{TableReadOptions, TableReader};
@@ -137,6 +138,9 @@ impl TableReader {
             } else {
                 self.file.verify_stored(&stored, handle, kind)?;
             }
+            if kind == BlockKind::FilterPartitionIndex {
+                self.verify_filter_partitions(handle)?;
+            }
         }
         let mut readahead = crate::readahead::ReadAhead::new(options.readahead);
         let mut read = |handle| {
@@ -154,6 +158,17 @@ impl TableReader {
         })
     }
 
+    fn verify_filter_partitions(&self, handle: BlockHandle) -> Result<()> {
+        let block = self.load_filter_partition_index(handle, &TableReadOptions::default(), false)?;
+        let Some(index) = block.index() else { return Ok(()) };
+        // A partition without any key has no block.
+        for partition in (0..index.len()).filter_map(|position| index.handle(position)).filter(|part| part.size > 0) {
+            let stored = self.file.read_with_trailer(partition, BlockKind::Filter)?;
+            self.file.verify_stored(&stored, partition, BlockKind::Filter)?;
+        }
+        Ok(())
+    }
+
     /// The user keys that end each data block's range, for tools that show the index.
     ///
     /// # Errors
@@ -161,7 +176,7 @@ impl TableReader {
     pub fn index_entries(
         &self,
         options: &TableReadOptions,
-        visit: &mut dyn FnMut(&[u8], firn_format::index::BlockHandle) -> bool,
+        visit: &mut dyn FnMut(&[u8], BlockHandle) -> bool,
     ) -> Result<()> {
         self.for_each_index(options, &mut |index| {
             for position in 0..index.len() {
