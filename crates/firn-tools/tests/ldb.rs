@@ -164,3 +164,54 @@ fn checkpoints_are_made_and_refused_as_rocksdb_does() {
         assert_eq!(scan(&copy), scan(&database), "{}", database.display());
     }
 }
+
+#[test]
+fn external_files_go_from_one_tool_to_the_other() {
+    let Some(theirs) = common::rocksdb_tool("ldb") else { return };
+    for (writer, reader) in [(ours(), theirs.as_path()), (&theirs, ours())] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (database, file) = (dir.path().join("db"), dir.path().join("external.sst"));
+        let file = file.to_str().expect("text");
+        let run = |tool: &Path, words: &[&str], input: &str| {
+            common::run_with_input(tool, &arguments(&database, words), input)
+        };
+        let created = run(&theirs, &["put", "--create_if_missing", "b", "old"], "");
+        assert_eq!(created.status, Some(0), "{}", created.err);
+        let written = run(writer, &["write_extern_sst", file], "a ==> 1\nb ==> 2\nnonsense\nKeys in range: 2\n");
+        let said = format!("Warning: 1 bad lines ignored.\nexternal SST file written to {file}\n");
+        assert_eq!((written.err, written.out.len(), written.status), (said, 0, Some(0)));
+        let ingested = run(reader, &["ingest_extern_sst", file, "--move_files"], "");
+        assert_eq!((ingested.err.as_str(), ingested.status), ("external SST files ingested\n", Some(0)));
+        assert!(!Path::new(file).exists(), "it was moved");
+        for tool in [ours(), &theirs] {
+            assert_eq!(lines(&run(tool, &["scan"], "").out), ["a ==> 1", "b ==> 2"]);
+            assert_eq!(lines(&run(tool, &["checkconsistency"], "").out), ["OK"]);
+        }
+    }
+}
+
+#[test]
+fn refused_external_files_are_told_alike() {
+    let Some(theirs) = common::rocksdb_tool("ldb") else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let database = dir.path().join("db");
+    let file = dir.path().join("external.sst");
+    let file = file.to_str().expect("text");
+    let run =
+        |tool: &Path, words: &[&str], input: &str| common::run_with_input(tool, &arguments(&database, words), input);
+    run(&theirs, &["put", "--create_if_missing", "b", "old"], "");
+    for (words, input) in [
+        (&["write_extern_sst"][..], ""),
+        (&["write_extern_sst", file], "b ==> 1\na ==> 1\n"),
+        (&["write_extern_sst", file], ""),
+        (&["ingest_extern_sst"], ""),
+        (&["ingest_extern_sst", file, "--allow_global_seqno=false"], ""),
+        (&["write_extern_sst", file], "b ==> 1\n"),
+        (&["ingest_extern_sst", file, "--allow_global_seqno=false", "--write_global_seqno=false"], ""),
+        (&["ingest_extern_sst", file, "--ingest_behind"], ""),
+        (&["ingest_extern_sst", file, "--write_global_seqno=false"], ""),
+    ] {
+        let (ours, theirs) = (run(ours(), words, input), run(&theirs, words, input));
+        assert_eq!((ours.err, ours.status), (theirs.err, theirs.status), "{words:?}");
+    }
+}

@@ -58,7 +58,10 @@ pub mod write;
 pub use db::cursor::{Cursor, Entry, RangeIterator};
 pub use db::error_handler::BackgroundErrorReason;
 pub use db::handle::{ColumnFamily, ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME, Db};
-pub use db::ingest::{ExternalFileChecksum, IngestExternalFiles, sst_file_writer};
+pub use db::ingest::{
+    ExportedColumnFamily, ExportedFile, ExternalFileChecksum, ImportColumnFamilyOptions, IngestExternalFiles,
+    sst_file_writer,
+};
 pub use db::live_files::{LiveFileStorageInfo, LiveFilesStorageInfoOptions, WalFile};
 pub use db::scrub::FileChecksumInfo;
 pub use db::snapshot::Snapshot;

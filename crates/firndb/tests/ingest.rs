@@ -18,7 +18,8 @@ use firndb::options::{
 use firndb::stats::EventListener;
 use firndb::stats::events::ExternalFileIngestionInfo;
 use firndb::{
-    ColumnFamily, Db, ErrorKind, ExternalFileChecksum, IngestExternalFiles, Options, WriteOptions, sst_file_writer,
+    ColumnFamily, Db, ErrorKind, ExportedColumnFamily, ExternalFileChecksum, ImportColumnFamilyOptions,
+    IngestExternalFiles, Options, WriteOptions, sst_file_writer,
 };
 
 struct Setup {
@@ -520,4 +521,85 @@ fn files_that_rocksdb_wrote_are_ingested() {
     setup.put("b", "old");
     setup.ingest(&[&file], plain()).unwrap();
     assert_eq!(setup.contents(), ["a=one", "b=two"]);
+}
+
+/// A family with tables on several levels, deletions, merges and an ingested file; and its contents.
+fn filled_family(setup: &Setup, name: &str, start: &str) -> (ColumnFamily, common::Entries) {
+    let db = setup.db();
+    let cf = db.create_cf(name, setup.options.cf.clone()).unwrap();
+    let write = WriteOptions::default();
+    for round in 0..3 {
+        for i in 0..100 {
+            db.put_opt(&write, &cf, format!("{start}{i:03}"), format!("round {round}")).unwrap();
+        }
+        db.delete_opt(&write, &cf, format!("{start}{round:03}")).unwrap();
+        db.merge_opt(&write, &cf, format!("{start}050"), "operand").unwrap();
+        db.flush(&FlushOptions::default(), &cf).unwrap();
+        if round == 1 {
+            db.compact_range(&CompactRangeOptions::default(), &cf, None, None).unwrap();
+        }
+    }
+    let file = setup.file(&format!("external-{name}"), &[&format!("{start}007"), &format!("{start}010..{start}020")]);
+    db.ingest_external_file(&cf, &[&file], &plain()).unwrap();
+    db.put_opt(&write, &cf, format!("{start}999"), "in memory").unwrap();
+    let contents = common::scan(db, &cf).unwrap();
+    assert_eq!(contents.len(), 100 - 1 - 10 + 1);
+    (cf, contents)
+}
+
+#[test]
+fn exported_families_are_imported_elsewhere() {
+    for move_files in [false, true] {
+        let (from, mut to) = (Setup::new(|_| ()), Setup::new(|_| ()));
+        let (a, a_contents) = filled_family(&from, "a", "a");
+        let (b, b_contents) = filled_family(&from, "b", "b");
+        let export = |cf: &ColumnFamily| from.db().export_cf(cf, to.dir.path().join(cf.name())).unwrap();
+        let exported = [export(&a), export(&b)];
+        let again = from.db().export_cf(&a, to.dir.path().join("a")).unwrap_err();
+        assert_eq!(again.message(), "Specified export_dir exists");
+        assert_eq!(exported[0].files.len(), from.db().live_files().iter().filter(|f| f.column_family == "a").count());
+        let how = ImportColumnFamilyOptions { move_files };
+        let import = |name: &str, import: &[ExportedColumnFamily]| {
+            to.db().create_cf_with_import(name, to.options.cf.clone(), import, how)
+        };
+        let overlapping = import("twice", &[exported[0].clone(), exported[0].clone()]).unwrap_err();
+        assert_eq!(overlapping.message(), "CFs have overlapping ranges");
+        let renamed = ExportedColumnFamily { comparator: "other".to_owned(), ..exported[0].clone() };
+        assert_eq!(import("renamed", &[renamed]).unwrap_err().message(), "Comparator name mismatch");
+        assert_eq!(to.db().column_families().len(), 1, "nothing stays behind");
+        let both = import("both", &exported).unwrap();
+        let wanted = [a_contents, b_contents].concat();
+        assert_eq!(common::scan(to.db(), &both).unwrap(), wanted);
+        assert_eq!(std::fs::read_dir(to.dir.path().join("a")).unwrap().count() == 0, move_files);
+        to.db().put_opt(&WriteOptions::default(), &both, "a000", "new").unwrap();
+        assert_eq!(to.db().get_opt(&ReadOptions::default(), &both, "a000").unwrap().as_deref(), Some(&b"new"[..]));
+        to.db().delete_opt(&WriteOptions::default(), &both, "a000").unwrap();
+        let wanted: common::Entries = wanted.into_iter().filter(|(key, _)| key != b"a000").collect();
+        to.db().compact_range(&CompactRangeOptions::default(), &both, None, None).unwrap();
+        assert_eq!(common::scan(to.db(), &both).unwrap(), wanted);
+        drop(both);
+        to.db = None;
+        if have_tools() {
+            let contents = Contents::from([("both".to_owned(), wanted)]);
+            rocksdb_accepts(&to.dir.path().join("db"), &contents, &["default".into(), "both".into()]).unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_import_that_fails_leaves_no_family() {
+    let (from, to) = (Setup::new(|_| ()), Setup::new(|_| ()));
+    let (a, _) = filled_family(&from, "a", "a");
+    let exported = from.db().export_cf(&a, to.dir.path().join("a")).unwrap();
+    let victim = to.dir.path().join("a").join(exported.files[0].name.trim_start_matches('/'));
+    std::fs::remove_file(&victim).unwrap();
+    std::fs::write(&victim, b"no table").unwrap();
+    let import =
+        |options| to.db().create_cf_with_import("a", options, std::slice::from_ref(&exported), Default::default());
+    assert!(import(to.options.cf.clone()).is_err());
+    let shallow = firndb::ColumnFamilyOptions { num_levels: 2, ..to.options.cf.clone() };
+    assert_eq!(import(shallow).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!((to.db().column_families().len(), to.tables()), (1, 0));
+    to.put("a", "goes on");
+    assert_eq!(to.contents(), ["a=goes on"]);
 }

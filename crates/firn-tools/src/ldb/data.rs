@@ -5,7 +5,7 @@ use std::path::Path;
 
 use firn_format::filename::{self, FileKind};
 use firndb::options::{CompactRangeOptions, ReadOptions, WriteOptions};
-use firndb::{Cursor, WriteBatch};
+use firndb::{Cursor, Entry, WriteBatch};
 
 use super::arguments::HexMode;
 use super::open::{Access, Opened, open};
@@ -389,6 +389,28 @@ fn count_range(context: &mut Context<'_>, opened: &Opened, mode: HexMode, bounds
 /// Entries that `load` puts into one batch.
 const LOAD_BATCH_ENTRIES: usize = 1000;
 
+/// The next pair in the form of `dump`; other lines are passed over, and counted unless `dump` prints such lines too.
+pub(super) fn read_pair(input: &mut dyn BufRead, mode: HexMode, bad: &mut u64) -> Result<Option<Entry>, Stop> {
+    while let Some(line) = read_line(input)? {
+        const DELIMITER: &[u8] = b" ==> ";
+        let Some(at) = line.windows(DELIMITER.len()).position(|part| part == DELIMITER) else {
+            if !line.starts_with(b"Keys in range:") && !line.starts_with(b"Created bg thread 0x") {
+                *bad += 1;
+            }
+            continue;
+        };
+        let (key, value) = (&line[..at], &line[at + DELIMITER.len()..]);
+        let key = if mode.keys { mode.key(&String::from_utf8_lossy(key))? } else { key.to_vec() };
+        let value = if mode.values {
+            HexMode { keys: true, values: true }.value(&String::from_utf8_lossy(value))?
+        } else {
+            value.to_vec()
+        };
+        return Ok(Some((key, value)));
+    }
+    Ok(None)
+}
+
 /// `load`: pairs in the form of `dump`.
 pub fn load(context: &mut Context<'_>) -> Outcome {
     let mode = context.arguments.hex();
@@ -397,24 +419,8 @@ pub fn load(context: &mut Context<'_>) -> Outcome {
     let opened = open(context, Access::ReadWrite)?;
     let options = WriteOptions { disable_wal, ..Default::default() };
     let (mut batch, mut entries, mut bad) = (WriteBatch::new(), 0, 0_u64);
-    while let Some(line) = read_line(context.input)? {
-        const DELIMITER: &[u8] = b" ==> ";
-        let Some(at) = line.windows(DELIMITER.len()).position(|part| part == DELIMITER) else {
-            if !line.starts_with(b"Keys in range:") && !line.starts_with(b"Created bg thread 0x") {
-                bad += 1;
-            }
-            continue;
-        };
-        let (key, value) = (&line[..at], &line[at + DELIMITER.len()..]);
-        let decode = |bytes: &[u8], hex: bool| {
-            if hex { mode.key(&String::from_utf8_lossy(bytes)) } else { Ok(bytes.to_vec()) }
-        };
-        let value = if mode.values {
-            HexMode { keys: true, values: true }.value(&String::from_utf8_lossy(value))?
-        } else {
-            value.to_vec()
-        };
-        batch.put_cf(&opened.family, decode(key, mode.keys)?, value)?;
+    while let Some((key, value)) = read_pair(context.input, mode, &mut bad)? {
+        batch.put_cf(&opened.family, key, value)?;
         entries += 1;
         if entries == LOAD_BATCH_ENTRIES {
             opened.db.write_opt(&options, &mut batch)?;

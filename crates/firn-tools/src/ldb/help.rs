@@ -56,4 +56,7 @@ Admin Commands:
   drop_column_family --db=<db_path> <column_family_name_to_drop>
   idump [--from] [--to] [--input_key_hex] [--max_keys=<N>] [--count_only] [--count_delim=<char>] [--stats]
   list_live_files_metadata [--sort_by_filename]
+  write_extern_sst <output_sst_path>
+  ingest_extern_sst <input_sst_path> [--move_files] [--snapshot_consistency] [--allow_global_seqno] [--allow_blocking_flush]
+    [--ingest_behind] [--write_global_seqno]
 ";

@@ -6,6 +6,7 @@
 
 pub mod arguments;
 pub mod data;
+mod external;
 pub mod files;
 pub mod help;
 pub mod inspect;
@@ -115,6 +116,18 @@ const COMMANDS: &[Command] = &[
         run: data::load,
     },
     Command {
+        name: "write_extern_sst",
+        options: &["create_if_missing"],
+        flags: &["create_if_missing"],
+        run: external::write,
+    },
+    Command {
+        name: "ingest_extern_sst",
+        options: external::INGEST_OPTIONS,
+        flags: external::INGEST_OPTIONS,
+        run: external::ingest,
+    },
+    Command {
         name: "idump",
         options: &["from", "to", "max_keys", "count_delim"],
         flags: &["count_only", "count_delim", "stats", "input_key_hex", "decode_blob_index"],
@@ -161,8 +174,6 @@ const MISSING: &[(&str, &str)] = &[
     ("get_entity", "wide-column entities"),
     ("multi_get_entity", "wide-column entities"),
     ("dump_live_files", "dumping all live files at once"),
-    ("write_extern_sst", "external files"),
-    ("ingest_extern_sst", "external files"),
     ("unsafe_remove_sst_file", "removing files from the MANIFEST"),
     ("update_manifest", "changing the MANIFEST"),
     ("compaction_progress_dump", "compaction progress files"),

@@ -2,8 +2,9 @@
 
 #![allow(dead_code)] // no test file uses all of it
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// The shared folder with golden databases; `None` with a notice when it is not there.
 pub(crate) fn golden() -> Option<PathBuf> {
@@ -60,6 +61,17 @@ pub(crate) struct Run {
 /// Runs a tool.
 pub(crate) fn run(tool: &Path, arguments: &[String]) -> Run {
     let output = Command::new(tool).args(arguments).output().expect("the tool runs");
+    Run { out: output.stdout, err: String::from_utf8_lossy(&output.stderr).into_owned(), status: output.status.code() }
+}
+
+/// Runs a tool that reads `input`.
+pub(crate) fn run_with_input(tool: &Path, arguments: &[String], input: &str) -> Run {
+    let mut command = Command::new(tool);
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the tool starts");
+    // A tool that fails early reads nothing.
+    let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
+    let output = child.wait_with_output().expect("the tool ends");
     Run { out: output.stdout, err: String::from_utf8_lossy(&output.stderr).into_owned(), status: output.status.code() }
 }
 

@@ -49,7 +49,7 @@ pub struct ColumnFamily {
 }
 
 impl ColumnFamily {
-    fn new(db: &DbInner, data: Arc<ColumnFamilyData>) -> Self {
+    pub(crate) fn new(db: &DbInner, data: Arc<ColumnFamilyData>) -> Self {
         let guard = || Arc::new(HandleGuard { listeners: db.listeners.clone(), data: Arc::clone(&data) });
         let _guard = (!db.listeners.is_empty()).then(guard);
         Self { data, _guard }

@@ -17,6 +17,7 @@
 
 mod place;
 mod prepare;
+mod transfer;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -46,6 +47,7 @@ use crate::version::{ManifestChange, OpenPolicy, TableSource, VersionSet};
 use place::{LevelFacts, Placement};
 pub(crate) use prepare::KeyRange;
 use prepare::{ExternalFile, Preparation};
+pub use transfer::{ExportedColumnFamily, ExportedFile, ImportColumnFamilyOptions};
 pub use writer::sst_file_writer;
 
 /// Files that one call adds to one column family.
@@ -162,7 +164,7 @@ impl DbInner {
             return Err(Error::invalid_argument("`move_files` and `link_files` can not both be true."));
         }
         if options.ingest_behind && !self.allows_ingest_behind(cf) {
-            return Err(Error::invalid_argument("Can't ingest_behind file in DB with allow_ingest_behind=false"));
+            return Err(Error::invalid_argument("can't ingest_behind file in DB with allow_ingest_behind=false"));
         }
         if options.allow_db_generated_files && options.write_global_seqno {
             return Err(Error::not_supported(

@@ -335,20 +335,34 @@ impl<'a> Preparation<'a> {
         self.numbers.push(file.number);
         file.path = directory.join(filename::table(file.number));
         self.paths.push(file.path.clone());
-        if options.move_files || options.link_files {
-            match fs.link(&file.source, &file.path) {
-                Ok(()) => {
-                    // Whoever wrote it may not have synced it.
-                    let mut linked = fs.reopen_writable_file(&file.path, &FileOptions::default())?;
-                    linked.sync()?;
-                    return linked.close();
-                }
-                Err(error) if error.kind() == ErrorKind::NotSupported && options.failed_move_fall_back_to_copy => {}
-                Err(error) => return Err(error),
-            }
-        }
-        copy(fs, &file.source, &file.path, file.size_bytes)
+        let links = options.move_files || options.link_files;
+        link_or_copy(fs, &file.source, &file.path, file.size_bytes, links, options.failed_move_fall_back_to_copy)
     }
+}
+
+/// Makes the first `bytes` of `source` durable under `target`, as a link if `links` says so; where linking does not work, as a
+/// copy if `may_copy`.
+pub(super) fn link_or_copy(
+    fs: &dyn FileSystem,
+    source: &Path,
+    target: &Path,
+    bytes: u64,
+    links: bool,
+    may_copy: bool,
+) -> Result<()> {
+    if links {
+        match fs.link(source, target) {
+            Ok(()) => {
+                // Whoever wrote it may not have synced it.
+                let mut linked = fs.reopen_writable_file(target, &FileOptions::default())?;
+                linked.sync()?;
+                return linked.close();
+            }
+            Err(error) if error.kind() == ErrorKind::NotSupported && may_copy => {}
+            Err(error) => return Err(error),
+        }
+    }
+    copy(fs, source, target, bytes)
 }
 
 impl Drop for Preparation<'_> {
