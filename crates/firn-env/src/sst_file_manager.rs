@@ -143,6 +143,16 @@ impl SstFileManager {
         self.shared.state.lock().tracked.clone()
     }
 
+    /// The space that all tracked files may take; 0: unlimited.
+    pub fn max_allowed_space_bytes(&self) -> u64 {
+        self.shared.state.lock().options.max_allowed_space_bytes
+    }
+
+    /// Space set aside for the compactions that run.
+    pub fn reserved_for_compactions_bytes(&self) -> u64 {
+        self.shared.state.lock().reserved_for_compactions
+    }
+
     /// Changes the space that all tracked files may take; 0: unlimited.
     pub fn set_max_allowed_space_bytes(&self, bytes: u64) {
         self.shared.state.lock().options.max_allowed_space_bytes = bytes;

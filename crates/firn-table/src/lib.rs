@@ -35,7 +35,7 @@ pub use data_block::DataBlock;
 pub use index_block::IndexBlock;
 pub use iterator::TableIterator;
 pub use readahead::ReadAheadOptions;
-pub use reader::{Anchor, Located, TableReadOptions, TableReader, TableReaderOptions};
+pub use reader::{Anchor, Located, ReadThrottle, TableReadOptions, TableReader, TableReaderOptions};
 pub use sink::{GetControl, GetSink, Keepalive, PinSource, PinnedSlice, ValueRef};
 pub use sst_file_reader::SstFileReader;
 pub use sst_file_writer::{ExternalSstFileInfo, MakeTableOptions, SstFileWriter};

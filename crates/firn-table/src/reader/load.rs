@@ -139,6 +139,9 @@ impl TableReader {
         if cache.is_some() {
             counters.missed(self.statistics.as_ref());
         }
+        if let Some(throttle) = &options.throttle {
+            throttle.wait(handle.size);
+        }
         let block = load().map_err(|error| self.file.locate(error, handle.offset))?;
         counters.read(handle.size);
         match cache.filter(|_| options.fill_cache) {

@@ -14,7 +14,7 @@ mod options;
 mod whole;
 
 pub use get::Located;
-pub use options::{TableReadOptions, TableReaderOptions};
+pub use options::{ReadThrottle, TableReadOptions, TableReaderOptions};
 pub use whole::Anchor;
 
 use std::collections::HashMap;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use firn_env::{IoKind, IoPriority, RateLimiter};
 use firn_format::comparator::InternalKeyComparator;
 use firn_format::slice_transform::SliceTransform;
 
@@ -53,6 +54,22 @@ impl Default for TableReaderOptions {
     }
 }
 
+/// Makes reads from files wait for a rate limiter.
+#[derive(Clone, Debug)]
+pub struct ReadThrottle {
+    /// Who is asked.
+    pub limiter: Arc<dyn RateLimiter>,
+    /// With which priority.
+    pub priority: IoPriority,
+}
+
+impl ReadThrottle {
+    /// Waits until so many bytes may be read.
+    pub fn wait(&self, bytes: u64) {
+        self.limiter.request(bytes, self.priority, IoKind::Read);
+    }
+}
+
 /// How one lookup or iterator reads a table.
 #[derive(Clone, Debug)]
 pub struct TableReadOptions {
@@ -74,6 +91,8 @@ pub struct TableReadOptions {
     pub iterate_upper_bound: Option<Arc<[u8]>>,
     /// When iterators read ahead.
     pub readahead: ReadAheadOptions,
+    /// Whom blocks wait for before they are read from the file. Default: nobody.
+    pub throttle: Option<ReadThrottle>,
 }
 
 impl Default for TableReadOptions {
@@ -88,6 +107,7 @@ impl Default for TableReadOptions {
             prefix_same_as_start: false,
             iterate_upper_bound: None,
             readahead: ReadAheadOptions::default(),
+            throttle: None,
         }
     }
 }

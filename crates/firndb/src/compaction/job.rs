@@ -17,7 +17,7 @@ use firn_format::iterator::InternalIterator;
 use firn_format::key::{FileNumber, InternalKey, SequenceNumber, extract_user_key};
 use firn_format::range_tombstone::FragmentedRangeTombstones;
 use firn_format::version_edit::NewFile;
-use firn_table::{ReadAheadOptions, TableReadOptions};
+use firn_table::{ReadAheadOptions, ReadThrottle, TableReadOptions};
 
 use super::bounded::BoundedIterator;
 use super::cutter::OutputCutter;
@@ -139,6 +139,7 @@ pub(crate) fn run(plan: &CompactionPlan, context: &CompactionContext<'_>) -> Res
             let path = context.settings.directory.join(firn_format::filename::table(output.file.number));
             // What stays behind goes with the next removal of obsolete files.
             let _ = context.settings.fs.remove_file(&path);
+            context.settings.file_manager.on_delete_file(&path);
         }
         return Err(error);
     }
@@ -221,7 +222,10 @@ impl<'a> Job<'a> {
     }
 
     fn read_options(&self) -> TableReadOptions {
+        let files = &self.context.settings.file_options;
+        let throttle = |limiter| ReadThrottle { limiter, priority: files.rate_limiter_priority };
         TableReadOptions {
+            throttle: files.rate_limiter.clone().map(throttle),
             total_order_seek: true,
             // Blocks that are about to be rewritten would only push others out.
             fill_cache: false,

@@ -7,7 +7,7 @@ use crate::version::{
     ConsistencyChecks, FamilySpec, FamilyTables, FamilyTablesOptions, NoFileStats, OpenTable, OpenTables, Version,
     VersionBuilder,
 };
-use firn_env::{Env, FileOptions};
+use firn_env::{Env, FileOptions, SstFileManager, SstFileManagerOptions};
 use firn_format::compression::CompressionType;
 use firn_format::key::{ValueType, parse_internal_key};
 use firn_format::range_tombstone::RangeTombstone;
@@ -83,6 +83,12 @@ impl World {
             statistics: None,
             file_checksums: None,
             reporter: TableReporter::silent(),
+            file_manager: Arc::new(SstFileManager::new(
+                Arc::clone(self.env.fs()),
+                Arc::clone(self.env.clock()),
+                Arc::new(firn_env::NullLogger),
+                SstFileManagerOptions::default(),
+            )),
         }
     }
 

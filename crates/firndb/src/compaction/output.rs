@@ -8,8 +8,8 @@ use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use firn_env::{FileOptions, FileSystem};
-use firn_error::{Error, Result};
+use firn_env::{FileOptions, FileSystem, SstFileManager};
+use firn_error::{Error, Result, SubCode};
 use firn_format::comparator::InternalKeyComparator;
 use firn_format::compression::{CompressionOptions, CompressionType};
 use firn_format::filter::FilterContext;
@@ -79,6 +79,8 @@ pub(crate) struct OutputSettings {
     pub(crate) file_checksums: Option<Arc<dyn FileChecksumGenFactory>>,
     /// Who is told of the outputs.
     pub(crate) reporter: TableReporter,
+    /// Who counts the space that outputs take.
+    pub(crate) file_manager: Arc<SstFileManager>,
 }
 
 impl OutputSettings {
@@ -295,6 +297,7 @@ impl TableOutput {
         }
         match self.complete(builder) {
             Ok(finished) => {
+                self.settings.file_manager.on_add_file(&self.path, finished.file.file_size);
                 self.settings.reporter.created(&self.path, &finished.file, &finished.properties);
                 Ok(Some(finished))
             }
@@ -328,6 +331,12 @@ impl TableOutput {
         }
         let settings = &self.settings;
         verify_output(&*settings.tables, settings.family_id, &self.file, &self.digest, settings.checks)?;
+        let manager = &settings.file_manager;
+        let most = manager.max_allowed_space_bytes();
+        // A flush must not fail for that: what it writes frees memory and a WAL.
+        if most > 0 && !settings.is_flush && manager.total_bytes().saturating_add(self.file.file_size) >= most {
+            return Err(max_allowed_space_reached());
+        }
         Ok(FinishedTable { file: std::mem::take(&mut self.file), properties: Arc::new(summary.properties) })
     }
 
@@ -348,6 +357,12 @@ impl Drop for TableOutput {
     fn drop(&mut self) {
         self.give_up(&Error::aborted("the table was given up"));
     }
+}
+
+/// The tables take all the space that they may.
+#[cold]
+pub(crate) fn max_allowed_space_reached() -> Error {
+    Error::io_error("Max allowed space was reached").with_subcode(SubCode::SpaceLimit)
 }
 
 fn unique_id(settings: &OutputSettings, number: FileNumber) -> [u64; 2] {

@@ -392,6 +392,7 @@ impl DbInner {
             self.purge_obsolete_files(None);
             self.logger().flush();
         }
+        self.untrack_files();
         *self.lock.lock() = None;
         result
     }

@@ -30,7 +30,7 @@ use crate::compaction::stop::StopSignals;
 use crate::options::{
     BottommostLevelCompaction, CompactRangeOptions, CompactionOptions, CompactionStyle, FlushOptions,
 };
-use crate::stats::{CompactionStats, HistogramKind, JobPriority, Ticker};
+use crate::stats::{CompactionStats, HistogramKind, JobPriority, Ticker, record_tick};
 use crate::version::{FileMetaData, ManifestChange, TableSource, VersionSet};
 
 impl DbInner {
@@ -70,6 +70,9 @@ impl DbInner {
         let id = plan.column_family;
         let Some(family) = state.families.get(&id) else { return Ok(()) };
         let data = Arc::clone(&family.data);
+        if plan.work == CompactionWork::Merge && !self.admit_compaction(state, &plan) {
+            return Err(Error::compaction_too_large(format!("compaction of {} bytes", plan.input_bytes())));
+        }
         let plan = Arc::new(plan);
         plan.set_busy(true);
         state.running.push(Arc::clone(&plan));
@@ -107,6 +110,9 @@ impl DbInner {
         if let Ok(result) = &outcome {
             self.count_compaction(&data, &plan, result, micros());
         }
+        if plan.work == CompactionWork::Merge {
+            self.file_manager.on_compaction_end(plan.input_bytes());
+        }
         plan.set_busy(false);
         state.running.retain(|running| !Arc::ptr_eq(running, &plan));
         state.release_outputs(&numbers.into_inner());
@@ -116,6 +122,18 @@ impl DbInner {
         let done = CompactionReport { plan: &plan, elapsed_micros: micros(), outcome: outcome.as_ref() };
         self.report_compaction_end(state, &data, job, &done);
         outcome.map(|_| ())
+    }
+
+    /// Sets space for a compaction aside. Where there is none the family is queued again.
+    fn admit_compaction(&self, state: &mut DbState, plan: &CompactionPlan) -> bool {
+        let disk_was_full = state.errors.error().is_some_and(|error| error.subcode() == SubCode::NoSpace);
+        let free_in = disk_was_full.then_some(self.path.as_path());
+        let admitted = self.file_manager.enough_room_for_compaction(plan.input_bytes(), free_in);
+        if !admitted {
+            record_tick(self.statistics.as_ref(), Ticker::CompactionCancelled, 1);
+            self.queue_compaction_if_needed(state, plan.column_family);
+        }
+        admitted
     }
 
     /// Merges the inputs of a plan. Runs without the mutex.

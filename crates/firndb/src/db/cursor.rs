@@ -121,7 +121,7 @@ impl DbInner {
         sources.extend(super_version.imm.iter().map(memory));
         if options.read_tier != ReadTier::Memtable {
             let tables: Arc<dyn TableSource> = Arc::clone(data.tables()) as _;
-            let mut read = table_read_options(options);
+            let mut read = table_read_options(self, options);
             // Tables were opened with the extractor of that time. One that the options got later asks for other prefixes.
             read.skip_filters = !is_same(&data.tables().options().reader.prefix_extractor, prefixes_now);
             for run in super_version.version.sorted_runs(&tables, &read)? {

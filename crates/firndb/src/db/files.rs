@@ -133,6 +133,36 @@ impl DbInner {
         Ok(())
     }
 
+    /// Makes the file manager know the live tables, and deletes what an earlier life left in the trash.
+    pub(crate) fn track_files(&self) {
+        self.for_each_table(|path, bytes| self.file_manager.on_add_file(path, bytes));
+        let families = self.families.all();
+        let options: Vec<_> = families.iter().map(|data| data.options()).collect();
+        let mut dirs = self.layout.all_dirs(options.iter().map(AsRef::as_ref));
+        if self.layout.has_own_wal_dir() {
+            dirs.push(self.layout.wal_dir.clone());
+        }
+        for dir in dirs {
+            if let Err(error) = self.file_manager.clean_up_directory(&dir) {
+                log_info!(self.logger(), "Could not empty the trash of {}: {error}", dir.display());
+            }
+        }
+    }
+
+    /// Makes the file manager, which may be that of other databases too, forget the tables.
+    pub(crate) fn untrack_files(&self) {
+        self.for_each_table(|path, _| self.file_manager.on_delete_file(path));
+    }
+
+    fn for_each_table(&self, visit: impl Fn(&Path, u64)) {
+        for data in self.families.all() {
+            let version = Arc::clone(&data.super_version.current().version);
+            for (_, file) in version.all_files() {
+                visit(&table_path(&data.table_dirs, file.path_id, file.number), file.file_size);
+            }
+        }
+    }
+
     /// Removes what became obsolete with a reader that has just gone, if anything did.
     #[inline]
     pub(crate) fn purge_after_reader(&self) {
@@ -195,7 +225,15 @@ impl DbInner {
         let options = self.options();
         let path = self.layout.wal(number);
         if options.wal_ttl_seconds == 0 && options.wal_size_limit_mb == 0 {
-            self.remove_file(&path);
+            let manager = &self.file_manager;
+            // Beside the tables a WAL is deleted at their rate, but never hurried by the amount of trash.
+            let removed = if self.layout.has_own_wal_dir() {
+                self.env.fs().remove_file(&path)
+            } else {
+                manager.delete_file(&path, None, true)
+            };
+            // What stays behind goes with the next look through the directories.
+            let _ = self.unless_missing(&path, removed);
             return;
         }
         let archived = self.layout.archive_dir().join(filename::wal(number));
@@ -243,18 +281,21 @@ impl DbInner {
     }
 
     fn remove_table(&self, reporter: &TableReporter, number: FileNumber, path: &Path) {
-        let removed = self.delete(path);
+        let removed = self.unless_missing(path, self.file_manager.delete_file(path, None, false));
+        if removed.is_ok() {
+            self.file_manager.on_delete_file(path);
+        }
         reporter.deleted(path, number.get(), removed.as_ref().err());
     }
 
     fn remove_file(&self, path: &Path) {
         // What stays behind goes with the next look through the directories.
-        let _ = self.delete(path);
+        let _ = self.unless_missing(path, self.env.fs().remove_file(path));
     }
 
-    /// Removes a file; one that is not there is as good as removed.
-    fn delete(&self, path: &Path) -> Result<()> {
-        match self.env.fs().remove_file(path) {
+    /// What came of removing a file; one that is not there is as good as removed.
+    fn unless_missing(&self, path: &Path, removed: Result<()>) -> Result<()> {
+        match removed {
             Err(error) if !error.is_path_not_found() => {
                 log_info!(self.logger(), "Could not delete {}: {error}", path.display());
                 Err(error)
@@ -287,10 +328,6 @@ impl DbInner {
         let mut reporter = None;
         for (dir, name) in names {
             let path = dir.join(&name);
-            if filename::is_trash(&name) {
-                self.remove_file(&path);
-                continue;
-            }
             let Some(parsed) = filename::parse(&name) else { continue };
             let number = parsed.number;
             let garbage = match parsed.kind {

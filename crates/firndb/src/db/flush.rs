@@ -8,7 +8,8 @@
 use std::sync::Arc;
 
 use firn_env::sync::MutexGuard;
-use firn_env::{FileOptions, thread};
+use firn_env::sync::atomic::Ordering;
+use firn_env::{FileOptions, IoPriority, thread};
 use firn_error::{Error, Result};
 use firn_format::key::{FileNumber, SequenceNumber};
 use firn_format::version_edit::VersionEdit;
@@ -16,11 +17,13 @@ use firn_format::version_edit::VersionEdit;
 use super::column_family::ColumnFamilyData;
 use super::error_handler::BackgroundErrorReason;
 use super::report::Retired;
-use super::{DbInner, DbState};
+use super::{DbInner, DbState, attention};
 use crate::compaction::deeper::DeeperLevels;
 use crate::compaction::filter::{CompactionFilter, FilterContext, TableCreationReason, check_ignores_snapshots};
 use crate::compaction::iterator::{CompactionIterator, DropRules};
-use crate::compaction::output::{FinishedTable, OutputSettings, OutputTimes, TableOutput, output_compression};
+use crate::compaction::output::{
+    FinishedTable, OutputSettings, OutputTimes, TableOutput, max_allowed_space_reached, output_compression,
+};
 use crate::compaction::tombstones::{
     CompactionTombstones, OutputBounds, SnapshotStripes, TombstoneDropRules, output_tombstones,
 };
@@ -120,6 +123,9 @@ impl DbInner {
         match result {
             Ok(()) => {
                 self.report_flush_end(state, job, &parts, request.reason);
+                if self.file_manager.is_max_allowed_space_reached() {
+                    self.set_background_error(state, BackgroundErrorReason::Flush, &max_allowed_space_reached());
+                }
                 Ok(())
             }
             Err(error) if error.kind() == firn_error::ErrorKind::ColumnFamilyDropped => Ok(()),
@@ -291,6 +297,14 @@ impl DbInner {
         Ok(read)
     }
 
+    /// How urgent the input and output of a job is: a user's concern once writers wait for it.
+    fn io_priority(&self, reason: TableCreationReason) -> IoPriority {
+        if self.attention.load(Ordering::Acquire) & attention::STALL != 0 {
+            return IoPriority::User;
+        }
+        if reason == TableCreationReason::Compaction { IoPriority::Low } else { IoPriority::High }
+    }
+
     /// What outputs of a job of `data` at `place` have in common.
     pub(crate) fn output_settings(
         &self,
@@ -310,6 +324,8 @@ impl DbInner {
         OutputSettings {
             fs: Arc::clone(self.env.fs()),
             file_options: FileOptions {
+                rate_limiter: self.rate_limiter.clone(),
+                rate_limiter_priority: self.io_priority(job.reason),
                 use_direct_writes: db.use_direct_io_for_flush_and_compaction,
                 bytes_per_sync: db.bytes_per_sync,
                 strict_bytes_per_sync: db.strict_bytes_per_sync,
@@ -340,6 +356,7 @@ impl DbInner {
             statistics: self.statistics.clone(),
             file_checksums: db.file_checksum_gen_factory.clone(),
             options,
+            file_manager: Arc::clone(&self.file_manager),
             reporter: self.table_reporter(job.id, job.reason, &data.name),
         }
     }

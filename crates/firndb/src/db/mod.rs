@@ -45,7 +45,7 @@ use std::sync::{Arc, Weak};
 
 use firn_env::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use firn_env::sync::{Condvar, Mutex, RwLock};
-use firn_env::{Env, FileLock, Logger};
+use firn_env::{Env, FileLock, Logger, RateLimiter, SstFileManager};
 use firn_error::{Error, Result};
 use firn_format::key::{FileNumber, SequenceNumber};
 
@@ -124,6 +124,10 @@ pub(crate) struct DbInner {
     pub(crate) statistics: Option<Arc<Statistics>>,
     /// Who is told what happens.
     pub(crate) listeners: Listeners,
+    /// Knows the tables and deletes them.
+    pub(crate) file_manager: Arc<SstFileManager>,
+    /// Limits background input and output, and that of calls which ask for it.
+    pub(crate) rate_limiter: Option<Arc<dyn RateLimiter>>,
 }
 
 /// A WAL that may hold data which no table has.

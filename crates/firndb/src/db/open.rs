@@ -11,7 +11,10 @@ use std::sync::{Arc, Weak};
 
 use firn_env::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use firn_env::sync::{Condvar, Mutex, RwLock};
-use firn_env::{Env, FileLock, FileLogger, FileSystem, InfoLogOptions, LogLevel, Logger, NullLogger, create_dir_all};
+use firn_env::{
+    Env, FileLock, FileLogger, FileSystem, InfoLogOptions, LogLevel, Logger, NullLogger, SstFileManager,
+    SstFileManagerOptions, create_dir_all,
+};
 use firn_error::{Error, Result};
 use firn_format::comparator::InternalKeyComparator;
 use firn_format::filename::{self, FileKind};
@@ -279,12 +282,21 @@ impl Opening {
         db.opened.store(true, Ordering::Release);
         if self.mode == Mode::ReadWrite {
             db.write_options_file()?;
+            db.track_files();
             db.purge_all_obsolete_files();
             db.start_background_work();
         }
         let default = db.families.by_name(DEFAULT_COLUMN_FAMILY_NAME);
         let default = default.ok_or_else(|| Error::corruption("the database has no default column family"))?;
         Ok(Db::from_inner(db, default))
+    }
+
+    fn file_manager(&self) -> Arc<SstFileManager> {
+        let own = || {
+            let (fs, clock) = (Arc::clone(self.fs()), Arc::clone(self.env.clock()));
+            Arc::new(SstFileManager::new(fs, clock, Arc::new(NullLogger), SstFileManagerOptions::default()))
+        };
+        self.options.sst_file_manager.clone().unwrap_or_else(own)
     }
 
     /// The descriptors of families that exist, and of those that are to be created.
@@ -468,6 +480,8 @@ impl Opening {
                 lock: Mutex::new(lock),
                 statistics: self.options.statistics.clone(),
                 listeners: self.listeners.clone(),
+                file_manager: self.file_manager(),
+                rate_limiter: self.options.rate_limiter.clone(),
             }
         }))
     }

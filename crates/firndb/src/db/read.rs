@@ -7,10 +7,11 @@
 
 use std::sync::Arc;
 
+use firn_env::IoPriority;
 use firn_env::sync::atomic::Ordering;
 use firn_error::{Error, ErrorKind, Result, SubCode};
 use firn_format::key::{FOOTER_SIZE, SequenceNumber, ValueType, pack_footer};
-use firn_table::{PinnedSlice, ReadAheadOptions, TableReadOptions};
+use firn_table::{PinnedSlice, ReadAheadOptions, ReadThrottle, TableReadOptions};
 
 use super::DbInner;
 use super::column_family::ColumnFamilyData;
@@ -60,7 +61,9 @@ impl LookupKey {
 }
 
 /// What the table floor needs to know of the options of a read.
-pub(crate) fn table_read_options(options: &ReadOptions) -> TableReadOptions {
+pub(crate) fn table_read_options(db: &DbInner, options: &ReadOptions) -> TableReadOptions {
+    let priority = options.rate_limiter_priority;
+    let limiter = db.rate_limiter.as_ref().filter(|_| priority != IoPriority::Unlimited);
     let readahead = ReadAheadOptions { fixed_bytes: options.readahead_size, ..ReadAheadOptions::default() };
     TableReadOptions {
         verify_checksums: options.verify_checksums,
@@ -71,6 +74,7 @@ pub(crate) fn table_read_options(options: &ReadOptions) -> TableReadOptions {
         prefix_same_as_start: options.prefix_same_as_start,
         iterate_upper_bound: options.iterate_upper_bound.as_deref().map(Arc::from),
         readahead,
+        throttle: limiter.map(|limiter| ReadThrottle { limiter: Arc::clone(limiter), priority }),
         ..TableReadOptions::default()
     }
 }
@@ -111,7 +115,7 @@ impl DbInner {
         key: &[u8],
     ) -> Result<Option<PinnedSlice>> {
         self.check_read(options, data)?;
-        let tables = table_read_options(options);
+        let tables = table_read_options(self, options);
         let _watch = StopWatch::start(self.statistics.as_ref(), &**self.env.clock(), HistogramKind::DbGetMicros);
         let found = data.super_version.read(|super_version| {
             let sequence = self.read_sequence(options);
@@ -226,7 +230,7 @@ impl DbInner {
         mode: LookupMode,
     ) -> Result<GetContext<'a>> {
         let mut context = GetContext::new(key, super_version.options.merge_operator.as_deref(), mode);
-        let tables = table_read_options(options);
+        let tables = table_read_options(self, options);
         self.search_sources(options, &tables, data, super_version, sequence, &mut context)?;
         Ok(context)
     }
@@ -269,7 +273,7 @@ impl DbInner {
         if let Err(error) = self.check_read(options, data) {
             return keys.iter().map(|_| Err(error.clone())).collect();
         }
-        let tables = table_read_options(options);
+        let tables = table_read_options(self, options);
         let statistics = self.statistics.as_ref();
         let _watch = StopWatch::start(statistics, &**self.env.clock(), HistogramKind::DbMultigetMicros);
         data.super_version.read(|super_version| {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use firn_env::sync::MutexGuard;
 use firn_env::sync::atomic::Ordering;
 use firn_env::{log_info, log_warn, thread};
-use firn_error::{Error, ErrorKind, Result, Severity};
+use firn_error::{Error, ErrorKind, Result, Severity, SubCode};
 use firn_format::version_edit::VersionEdit;
 
 use super::error_handler::{AutoRecovery, BackgroundErrorReason, Strictness, Verdict, judge};
@@ -198,10 +198,22 @@ impl DbInner {
     /// # Errors
     /// When the file system cannot tell.
     fn has_space_again(&self) -> Result<bool> {
-        let stopped = self.state.lock().errors.is_stopped();
+        let (stopped, over_limit) = {
+            let state = self.state.lock();
+            let over_limit = state.errors.error().is_some_and(|error| error.subcode() == SubCode::SpaceLimit);
+            (state.errors.is_stopped(), over_limit)
+        };
+        if over_limit {
+            return Ok(!self.file_manager.is_max_allowed_space_reached());
+        }
         let buffers = self.families.all().iter().map(|data| data.options().write_buffer_size as u64).max();
-        let needed = if stopped { buffers.unwrap_or(0) } else { 0 };
-        self.env.fs().free_space_bytes(&self.path).map(|free| free >= needed.max(1))
+        let reserved = self.file_manager.reserved_for_compactions_bytes();
+        let needed = if stopped { buffers.unwrap_or(0) } else { reserved };
+        let most = match self.file_manager.max_allowed_space_bytes() {
+            0 => u64::MAX,
+            most => most,
+        };
+        self.env.fs().free_space_bytes(&self.path).map(|free| free.min(most) >= needed.max(1))
     }
 
     /// One attempt to recover; see the module.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use firn_env::sync::MutexGuard;
 use firn_env::sync::atomic::Ordering;
-use firn_env::{FileOptions, log_info};
+use firn_env::{FileOptions, IoKind, IoPriority, log_info};
 use firn_error::{Error, ErrorKind, Result};
 use firn_format::batch::BatchIter;
 use firn_format::compression::CompressionType;
@@ -152,13 +152,22 @@ impl DbInner {
         let flags =
             WriteFlags { sync: options.sync, disable_wal: options.disable_wal, no_slowdown: options.no_slowdown };
         let _watch = StopWatch::start(self.statistics.as_ref(), &**self.env.clock(), HistogramKind::DbWriteMicros);
+        if options.rate_limiter_priority != IoPriority::Unlimited
+            && let Some(limiter) = &self.rate_limiter
+        {
+            limiter.request(batch.data_size() as u64, options.rate_limiter_priority, IoKind::Write);
+        }
         self.writers.write(batch, flags, &Executor { db: self, targets: OnceCell::new() })
     }
 
     /// The checks of the options of a write (spec 07a §1.1), before it queues up.
     #[inline]
     fn check_options(&self, options: &WriteOptions) -> Result<()> {
-        if !options.disable_wal && !options.low_pri && options.protection_bytes_per_key == 0 {
+        if !options.disable_wal
+            && !options.low_pri
+            && options.protection_bytes_per_key == 0
+            && options.rate_limiter_priority == IoPriority::Unlimited
+        {
             return Ok(());
         }
         self.check_unusual_options(options)
@@ -168,6 +177,22 @@ impl DbInner {
     fn check_unusual_options(&self, options: &WriteOptions) -> Result<()> {
         if !matches!(options.protection_bytes_per_key, 0 | 8) {
             return Err(Error::invalid_argument("`WriteOptions::protection_bytes_per_key` must be zero or eight"));
+        }
+        match options.rate_limiter_priority {
+            IoPriority::Unlimited => {}
+            IoPriority::User if options.disable_wal || self.options().manual_wal_flush => {
+                return Err(Error::invalid_argument(
+                    "WriteOptions::rate_limiter_priority currently only supports rate-limiting automatic WAL flush, \
+                     which requires `WriteOptions::disableWAL` and `DBOptions::manual_wal_flush` both set to false",
+                ));
+            }
+            IoPriority::User => {}
+            _ => {
+                return Err(Error::invalid_argument(
+                    "WriteOptions::rate_limiter_priority only allows Env::IO_TOTAL and Env::IO_USER due to \
+                     implementation constraints",
+                ));
+            }
         }
         if options.disable_wal && self.options().recycle_log_file_num > 0 {
             return Err(Error::invalid_argument(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_env::{Env, Logger, RateLimiter};
+use firn_env::{Env, Logger, RateLimiter, SstFileManager};
 use firn_format::compression::CompressionType;
 use firn_format::option_set;
 use firn_format::options::{Kept, KeptOptions, Memory, UnsupportedObject};
@@ -170,6 +170,9 @@ option_set! {
         recycle_log_file_num: usize = 0;
         /// Append to the existing MANIFEST after open when possible.
         reuse_manifest_on_open: bool = false => new inert;
+        /// Knows the tables of all databases that share it, limits their space and deletes them at a rate. None makes one of
+        /// its own, without limits. It must be made over the file system of `env`.
+        sst_file_manager: Option<Arc<SstFileManager>> = None, with Memory;
         /// Do not read table properties of many files at open.
         skip_stats_update_on_db_open: bool = false => inert;
         /// Counts what happens; none means that nothing is counted.

@@ -11,6 +11,15 @@ use super::numbers::general_text;
 #[derive(Clone, Debug)]
 pub struct EventLine(String);
 
+/// An item of a mixed list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListItem {
+    /// An integer.
+    Number(u64),
+    /// A string.
+    Text(String),
+}
+
 impl EventLine {
     /// A line for something that happened at this time (microseconds since the epoch).
     pub fn new(time_micros: u64) -> Self {
@@ -56,6 +65,19 @@ impl EventLine {
     pub fn numbers(self, name: &str, values: impl IntoIterator<Item = u64>) -> Self {
         let values: Vec<String> = values.into_iter().map(|value| value.to_string()).collect();
         self.member(name, format_args!("[{}]", values.join(", ")))
+    }
+
+    /// Adds a list of integers and strings.
+    #[must_use]
+    pub fn list(self, name: &str, items: impl IntoIterator<Item = ListItem>) -> Self {
+        let items: Vec<String> = items
+            .into_iter()
+            .map(|item| match item {
+                ListItem::Number(number) => number.to_string(),
+                ListItem::Text(text) => format!("\"{text}\""),
+            })
+            .collect();
+        self.member(name, format_args!("[{}]", items.join(", ")))
     }
 
     /// Adds an object, built from members in the way of this line.

@@ -41,8 +41,9 @@ use super::{DbInner, DbState};
 use crate::compaction::picker::{CompactionPlan, CompactionReason, CompactionWork};
 use crate::memtable::MemTable;
 use crate::options::{ColumnFamilyOptions, CompactionStyle, IngestExternalFileOptions};
+use crate::stats::event_log::ListItem;
 use crate::stats::events::ExternalFileIngestionInfo;
-use crate::stats::{HistogramKind, StopWatch};
+use crate::stats::{EventLine, HistogramKind, StopWatch};
 use crate::version::{ManifestChange, OpenPolicy, TableSource, VersionSet};
 use place::{LevelFacts, Placement};
 pub(crate) use prepare::KeyRange;
@@ -383,17 +384,20 @@ impl DbInner {
                     placement.level,
                     placement.sequence.get()
                 );
-                files.push(format!("\"file\", \"{}\", \"level\", {}", file.path.display(), placement.level));
+                self.file_manager.on_add_file(&file.path, file.size_bytes);
+                files.extend([
+                    ListItem::Text("file".to_owned()),
+                    ListItem::Text(file.path.display().to_string()),
+                    ListItem::Text("level".to_owned()),
+                    ListItem::Number(placement.level as u64),
+                ]);
             }
         }
-        let counts: Vec<String> = counts.iter().map(usize::to_string).collect();
-        log_event!(
-            self.logger(),
-            "EVENT_LOG_v1 {{\"time_micros\": {}, \"event\": \"ingest_finished\", \"files_ingested\": [{}], \"lsm_state\": [{}]}}",
-            self.env.clock().now_micros(),
-            files.join(", "),
-            counts.join(", ")
-        );
+        let line = EventLine::new(self.env.clock().now_micros())
+            .text("event", "ingest_finished")
+            .list("files_ingested", files)
+            .numbers("lsm_state", counts.iter().map(|&count| count as u64));
+        log_event!(self.logger(), "{}", line.finish());
         if self.listeners.is_empty() {
             return;
         }

@@ -1,0 +1,212 @@
+//! Limits of space and of speed: the file manager's account of tables, its limits and its trash; who asks the rate limiter
+//! for how much.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use firn_format::compression::CompressionType;
+use firndb::env::{
+    Env, IoKind, IoPriority, NullLogger, RateLimiter, SstFileManager, SstFileManagerOptions, write_file,
+};
+use firndb::options::{CompactRangeOptions, FlushOptions, ReadOptions, WriteOptions};
+use firndb::stats::{Statistics, Ticker};
+use firndb::{Db, ErrorKind, Options, Result, SubCode};
+
+fn file_manager(env: &Env, options: SstFileManagerOptions) -> Arc<SstFileManager> {
+    let (fs, clock) = (Arc::clone(env.fs()), Arc::clone(env.clock()));
+    Arc::new(SstFileManager::new(fs, clock, Arc::new(NullLogger), options))
+}
+
+fn options(env: &Env, manager: &Arc<SstFileManager>) -> Options {
+    let mut options = Options::default();
+    options.db.create_if_missing = true;
+    options.db.env = env.clone();
+    options.db.sst_file_manager = Some(Arc::clone(manager));
+    options.db.bgerror_resume_retry_interval = 20_000;
+    options.cf.compression = CompressionType::None;
+    options.cf.disable_auto_compactions = true;
+    options
+}
+
+fn flush(db: &Db) -> Result<()> {
+    db.flush(&FlushOptions::default(), db.default_cf())
+}
+
+fn compact(db: &Db) -> Result<()> {
+    db.compact_range(&CompactRangeOptions::default(), db.default_cf(), None, None)
+}
+
+/// Writes a table of about 100 KB.
+fn fill(db: &Db) -> Result<()> {
+    for i in 0..1000 {
+        db.put(format!("key{i:04}"), [b'v'; 100])?;
+    }
+    flush(db)
+}
+
+fn live(db: &Db) -> (BTreeSet<PathBuf>, u64) {
+    let files = db.live_files();
+    let paths = files.iter().map(|file| file.directory.join(file.name.trim_start_matches('/'))).collect();
+    (paths, files.iter().map(|file| file.size_bytes).sum())
+}
+
+#[test]
+fn the_file_manager_knows_exactly_the_live_tables() {
+    let env = Env::memory();
+    let manager = file_manager(&env, SstFileManagerOptions::default());
+    let known = || (manager.tracked_files().into_keys().collect::<BTreeSet<_>>(), manager.total_bytes());
+    let db = Db::open("/db", options(&env, &manager)).unwrap();
+    for _ in 0..3 {
+        fill(&db).unwrap();
+        assert_eq!(known(), live(&db));
+    }
+    assert_eq!(known().0.len(), 3);
+    compact(&db).unwrap();
+    assert_eq!(known().0.len(), 1);
+    assert_eq!(known(), live(&db));
+    let before = known();
+    db.close().unwrap();
+    assert_eq!(known(), (BTreeSet::new(), 0));
+    let db = Db::open("/db", options(&env, &manager)).unwrap();
+    assert_eq!(known(), before);
+    drop(db);
+}
+
+#[test]
+fn reaching_the_allowed_space_stops_writes_until_there_is_more() {
+    let env = Env::memory();
+    let manager = file_manager(&env, SstFileManagerOptions { max_allowed_space_bytes: 250_000, ..Default::default() });
+    let db = Db::open("/db", options(&env, &manager)).unwrap();
+    fill(&db).unwrap();
+    fill(&db).unwrap();
+    // A compaction would not fit, and is not begun.
+    assert_eq!(compact(&db).unwrap_err().kind(), ErrorKind::CompactionTooLarge);
+    db.put("key", "writes go on").unwrap();
+    // The flush itself ends well: what was written is safe.
+    let third = fill(&db);
+    assert!(third.as_ref().err().is_none_or(|error| error.subcode() == SubCode::SpaceLimit), "{third:?}");
+    let mut stopped = Ok(());
+    for _ in 0..1000 {
+        stopped = db.put("more", "and more");
+        if stopped.is_err() {
+            break;
+        }
+        env.clock().sleep_micros(1000);
+    }
+    assert_eq!(stopped.unwrap_err().subcode(), SubCode::SpaceLimit);
+    assert_eq!(db.get("key0999").unwrap().as_deref(), Some(&[b'v'; 100][..]));
+    manager.set_max_allowed_space_bytes(1_000_000);
+    for attempt in 0.. {
+        match db.put("more", "and more") {
+            Ok(()) => break,
+            Err(error) => assert!(attempt < 3000, "{error}"),
+        }
+        env.clock().sleep_micros(10_000);
+    }
+    compact(&db).unwrap();
+    flush(&db).unwrap();
+}
+
+#[test]
+fn obsolete_tables_wait_in_the_trash_for_their_turn() {
+    let env = Env::memory();
+    let slow = SstFileManagerOptions { rate_bytes_per_sec: 1, max_trash_db_ratio: 100.0, ..Default::default() };
+    let trash = |env: &Env| {
+        let names = env.fs().children(Path::new("/db")).unwrap();
+        names.into_iter().filter(|name| name.ends_with(".sst.trash")).count()
+    };
+    {
+        let manager = file_manager(&env, slow);
+        let db = Db::open("/db", options(&env, &manager)).unwrap();
+        fill(&db).unwrap();
+        fill(&db).unwrap();
+        compact(&db).unwrap();
+        // The first goes at once, and is paid for afterwards.
+        assert!(trash(&env) >= 1 && manager.total_trash_bytes() > 100_000);
+    }
+    let manager = file_manager(&env, SstFileManagerOptions::default());
+    let db = Db::open("/db", options(&env, &manager)).unwrap();
+    assert_eq!(trash(&env), 0);
+    assert_eq!(manager.total_bytes(), live(&db).1);
+    drop(db);
+    write_file(&**env.fs(), Path::new("/db/000099.sst.trash"), b"left over", false).unwrap();
+    drop(Db::open("/db", options(&env, &manager)).unwrap());
+    assert_eq!(trash(&env), 0);
+}
+
+/// Never makes anybody wait, and counts what it was asked for.
+#[derive(Debug, Default)]
+struct Counter(Mutex<Vec<(IoPriority, IoKind, u64)>>);
+
+impl Counter {
+    fn bytes(&self, priority: IoPriority, kind: IoKind) -> u64 {
+        let asked = self.0.lock().unwrap();
+        asked.iter().filter(|(p, k, _)| (*p, *k) == (priority, kind)).map(|(_, _, bytes)| bytes).sum()
+    }
+}
+
+impl RateLimiter for Counter {
+    fn request(&self, bytes: u64, priority: IoPriority, kind: IoKind) {
+        self.0.lock().unwrap().push((priority, kind, bytes));
+    }
+    fn bytes_per_second(&self) -> u64 {
+        1 << 40
+    }
+    fn set_bytes_per_second(&self, _: u64) -> Result<()> {
+        Ok(())
+    }
+    fn single_burst_bytes(&self) -> u64 {
+        1 << 40
+    }
+    fn total_bytes_through(&self, _: IoPriority) -> u64 {
+        0
+    }
+    fn total_requests(&self, _: IoPriority) -> u64 {
+        0
+    }
+    fn limits(&self, _: IoKind) -> bool {
+        true
+    }
+}
+
+#[test]
+fn the_rate_limiter_is_asked_by_whom_it_concerns() {
+    let dir = tempfile::tempdir().unwrap();
+    let limiter = Arc::new(Counter::default());
+    let mut options = Options::default();
+    options.db.create_if_missing = true;
+    options.db.rate_limiter = Some(Arc::clone(&limiter) as Arc<dyn RateLimiter>);
+    options.db.statistics = Some(Arc::new(Statistics::default()));
+    options.cf.compression = CompressionType::None;
+    let db = Db::open(dir.path().join("db"), options).unwrap();
+    fill(&db).unwrap();
+    fill(&db).unwrap();
+    let flushed = live(&db).1;
+    assert_eq!(limiter.bytes(IoPriority::High, IoKind::Write), flushed);
+    assert_eq!(limiter.bytes(IoPriority::Low, IoKind::Write), 0);
+    compact(&db).unwrap();
+    assert_eq!(limiter.bytes(IoPriority::Low, IoKind::Write), live(&db).1);
+    assert!(limiter.bytes(IoPriority::Low, IoKind::Read) > flushed / 10 * 9);
+
+    assert_eq!(limiter.bytes(IoPriority::User, IoKind::Write), 0);
+    let asking = WriteOptions { rate_limiter_priority: IoPriority::User, ..WriteOptions::default() };
+    db.put_opt(&asking, db.default_cf(), "key", [0; 1000]).unwrap();
+    assert!(limiter.bytes(IoPriority::User, IoKind::Write) > 1000);
+    let low = WriteOptions { rate_limiter_priority: IoPriority::Low, ..WriteOptions::default() };
+    let without_wal = WriteOptions { disable_wal: true, ..asking };
+    for refused in [low, without_wal] {
+        let error = db.put_opt(&refused, db.default_cf(), "key", "value").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    }
+
+    assert_eq!(limiter.bytes(IoPriority::Mid, IoKind::Read), 0);
+    let reads = ReadOptions { rate_limiter_priority: IoPriority::Mid, fill_cache: false, ..ReadOptions::default() };
+    assert!(db.get_opt(&reads, db.default_cf(), "key0500").unwrap().is_some());
+    let of_get = limiter.bytes(IoPriority::Mid, IoKind::Read);
+    assert!(of_get > 0 && of_get < 20_000, "{of_get}");
+    let statistics = db.statistics().unwrap();
+    assert_eq!(statistics.ticker_count(Ticker::CompactionCancelled), 0);
+}
