@@ -311,7 +311,13 @@ impl DbInner {
             // A recovery has its own pauses.
             self.rest(&mut state, PAUSE_AFTER_FAILURE_MICROS, |state| state.errors.is_recovering());
         }
-        MutexGuard::unlocked(&mut state, || self.purge_obsolete_files(job));
+        let always_search = self.options().delete_obsolete_files_period_micros == 0;
+        MutexGuard::unlocked(&mut state, || {
+            self.purge_obsolete_files(job);
+            if always_search {
+                self.purge_all_obsolete_files();
+            }
+        });
         count(&mut state);
         state.finished_jobs += 1;
         self.maybe_schedule(&mut state);
@@ -377,9 +383,10 @@ impl DbInner {
         self.env.pools().unschedule(Priority::Low, self.instance);
         let mut state = self.state.lock();
         self.background.notify_all();
+        self.periodic.notify_all();
         while state.flushes_scheduled > 0
             || state.compactions_scheduled > 0
-            || state.recovery_threads > 0
+            || state.own_threads > 0
             || !state.running.is_empty()
         {
             self.background.wait(&mut state);

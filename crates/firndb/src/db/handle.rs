@@ -612,6 +612,12 @@ impl Db {
         self.db().statistics()
     }
 
+    /// What the tickers counted in each period of `stats_persist_period_sec` that ended in `[start_secs, end_secs)`, oldest
+    /// first; in memory only, within `stats_history_buffer_size`. Empty without a statistics object.
+    pub fn get_stats_history(&self, start_secs: u64, end_secs: u64) -> Vec<crate::stats::StatsHistoryEntry> {
+        self.db().get_stats_history(start_secs, end_secs)
+    }
+
     /// Bytes that the keys in `[start, end)` take in table files (and memtables, if asked), by estimate.
     ///
     /// # Errors

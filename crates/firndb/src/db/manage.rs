@@ -135,6 +135,11 @@ impl DbInner {
             Ok(())
         })?;
         self.start_background_work();
+        {
+            // Not before the periodic thread either sleeps or has seen the new options.
+            let _state = self.state.lock();
+            self.periodic.notify_all();
+        }
         self.write_options_file()
     }
 

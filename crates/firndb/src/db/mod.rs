@@ -28,6 +28,7 @@ pub(crate) mod layout;
 pub(crate) mod live_files;
 pub(crate) mod manage;
 pub(crate) mod open;
+pub(crate) mod periodic;
 pub(crate) mod properties;
 pub(crate) mod read;
 pub(crate) mod recovery;
@@ -51,6 +52,7 @@ use firn_format::key::{FileNumber, SequenceNumber};
 
 use crate::compaction::picker::CompactionPlan;
 use crate::options::DbOptions;
+use crate::stats::history::StatsHistory;
 use crate::stats::{Listeners, Statistics};
 use crate::version::{HoldsVersions, ObsoleteFiles, VersionSet};
 use crate::write::controller::WriteController;
@@ -116,6 +118,10 @@ pub(crate) struct DbInner {
     pub(crate) state: Mutex<DbState>,
     /// Signalled whenever background work ends or something that a waiter may wait for changes.
     pub(crate) background: Condvar,
+    /// Signalled when periodic work has to look at the options again, or to end.
+    pub(crate) periodic: Condvar,
+    /// What the tickers did in the recent past.
+    pub(crate) stats_history: Mutex<StatsHistory>,
     pub(crate) opened: AtomicBool,
     /// Whether a write since the open went without WAL.
     pub(crate) has_unlogged_data: AtomicBool,
@@ -168,8 +174,8 @@ pub(crate) struct DbState {
     pub(crate) oldest_snapshot_at_release: SequenceNumber,
     /// Background errors so far.
     pub(crate) background_errors: u64,
-    /// Recoveries from background errors that have not ended; at most one has anything left to do.
-    pub(crate) recovery_threads: usize,
+    /// Threads of the database that have not ended: periodic work, and the recovery from a background error.
+    pub(crate) own_threads: usize,
     /// How often background work was paused.
     pub(crate) paused: u32,
     /// How many manual compactions want to be alone.
@@ -209,7 +215,7 @@ impl DbState {
             running: Vec::new(),
             oldest_snapshot_at_release: SequenceNumber::ZERO,
             background_errors: 0,
-            recovery_threads: 0,
+            own_threads: 0,
             paused: 0,
             exclusive_manual: 0,
             deletions_disabled: 0,

@@ -288,6 +288,9 @@ impl Opening {
         }
         let default = db.families.by_name(DEFAULT_COLUMN_FAMILY_NAME);
         let default = default.ok_or_else(|| Error::corruption("the database has no default column family"))?;
+        if self.mode == Mode::ReadWrite {
+            db.start_periodic_work();
+        }
         Ok(Db::from_inner(db, default))
     }
 
@@ -474,6 +477,8 @@ impl Opening {
                 attention: AtomicU32::new(0),
                 state: Mutex::new(DbState::new(versions, states, controller)),
                 background: Condvar::new(),
+                periodic: Condvar::new(),
+                stats_history: Mutex::default(),
                 opened: AtomicBool::new(false),
                 has_unlogged_data: AtomicBool::new(false),
                 closing: AtomicBool::new(false),

@@ -104,10 +104,10 @@ impl DbInner {
         let Some(db) = self.this.upgrade() else { return };
         self.count(Ticker::ErrorHandlerAutoresumeCount);
         state.errors.set_recovering(true);
-        state.recovery_threads += 1;
+        state.own_threads += 1;
         if let Err(error) = thread::spawn("firn:recover", move || db.recover()) {
             state.errors.set_recovering(false);
-            state.recovery_threads -= 1;
+            state.own_threads -= 1;
             log_warn!(self.logger(), "No recovery: {error}");
         }
     }
@@ -161,7 +161,7 @@ impl DbInner {
             None => self.count(Ticker::ErrorHandlerAutoresumeSuccessCount),
         }
         MutexGuard::unlocked(&mut state, || self.tell_recovery_end(old_error, new_error));
-        state.recovery_threads -= 1;
+        state.own_threads -= 1;
         self.background.notify_all();
         // The guard goes before the thread's reference to the database does.
         drop(state);

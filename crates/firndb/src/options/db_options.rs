@@ -73,7 +73,7 @@ option_set! {
         /// Initial and maximum write rate in the delayed state, bytes/s.
         delayed_write_rate: u64 = 0 => mutable;
         /// Period of the full obsolete-file scan.
-        delete_obsolete_files_period_micros: u64 = 21_600_000_000 => mutable inert;
+        delete_obsolete_files_period_micros: u64 = 21_600_000_000 => mutable;
         /// Add allocator statistics to the stats dump.
         dump_malloc_stats: bool = false => inert;
         /// Overlap WAL and memtable stages of successive write groups.
@@ -131,7 +131,7 @@ option_set! {
         /// Automatic resume attempts after retryable I/O errors.
         max_bgerror_resume_count: i32 = 2_147_483_647;
         /// Upper bound of the period between compaction-score re-evaluations.
-        max_compaction_trigger_wakeup_seconds: u64 = 43_200 => mutable new inert;
+        max_compaction_trigger_wakeup_seconds: u64 = 43_200 => mutable new;
         /// Threads used to open tables at DB open when max_open_files = -1.
         max_file_opening_threads: i32 = 16 => inert;
         /// Roll the info log at this size (0 = never by size).
@@ -178,11 +178,11 @@ option_set! {
         /// Counts what happens; none means that nothing is counted.
         statistics: Option<Arc<Statistics>> = None, with StatisticsCodec => parse_only never;
         /// Period of the stats dump to the info log (0 = off).
-        stats_dump_period_sec: u32 = 600 => mutable inert;
+        stats_dump_period_sec: u32 = 600 => mutable;
         /// Memory bound of the in-memory stats history.
-        stats_history_buffer_size: usize = 1_048_576 => mutable inert;
+        stats_history_buffer_size: usize = 1_048_576 => mutable;
         /// Period of ticker snapshots to the stats history (0 = off).
-        stats_persist_period_sec: u32 = 600 => mutable inert;
+        stats_persist_period_sec: u32 = 600 => mutable;
         /// Wait for earlier range syncs before issuing more.
         strict_bytes_per_sync: bool = false => mutable;
         /// log2 of table cache shards.

@@ -8,6 +8,7 @@ pub mod compaction_stats;
 pub mod db_stats;
 pub mod event_log;
 pub mod events;
+pub mod history;
 pub mod numbers;
 pub mod properties;
 pub mod report;
@@ -24,6 +25,7 @@ pub use firn_table::statistics::{
     PerfMetric, PerfTimer, Statistics, StatsLevel, StopWatch, Ticker, io_stats, perf_add, perf_context, perf_level,
     record_tick, reset_io_stats, reset_perf_context, set_perf_level,
 };
+pub use history::StatsHistoryEntry;
 pub use properties::{
     PROPERTIES, Property, PropertyDescriptor, PropertyQuery, PropertyShape, PropertySource, get_int_property,
     get_map_property, get_property,
