@@ -30,6 +30,7 @@ declare_flags! {
         compact_files_one_in: u32 = 25, "... compacts files";
         checkpoint_one_in: u32 = 50, "... makes a checkpoint, opens it and compares it";
         clear_column_family_one_in: u32 = 40, "... creates or drops a column family";
+        ingest_external_file_one_in: u32 = 20, "... writes a table outside the database and ingests it";
         set_options_one_in: u32 = 20, "... changes options";
         sync_wal_one_in: u32 = 20, "... syncs or flushes the WAL";
         verify_checksum_one_in: u32 = 60, "... verifies the checksums of all tables";

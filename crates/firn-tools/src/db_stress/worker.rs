@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use firndb::options::{BottommostLevelCompaction, CompactRangeOptions, CompactionOptions};
+use firndb::options::{BottommostLevelCompaction, CompactRangeOptions, CompactionOptions, IngestExternalFileOptions};
 use firndb::{
     ColumnFamily, Db, ErrorKind, FlushOptions, LiveFilesStorageInfoOptions, Snapshot, WriteBatch, WriteOptions,
 };
@@ -16,7 +16,7 @@ use rand::rngs::StdRng;
 
 use super::contents::{Change, Contents, Op, SINGLE_SHARE};
 use super::contents::{key, part};
-use super::expected::Journal;
+use super::expected::{Journal, Survival};
 use super::reads::{Outcome, Reader, say};
 use super::setup::Setup;
 use super::stress_flags::StressFlags;
@@ -61,7 +61,8 @@ pub struct Worker {
     view: View,
     snapshots: Vec<(Snapshot, View)>,
     next_id: u64,
-    checkpoints: u32,
+    /// Numbers the files and directories that this thread makes outside the database.
+    files: u32,
 }
 
 impl Worker {
@@ -75,7 +76,7 @@ impl Worker {
         view: View,
     ) -> Self {
         let next_id = shared.generation << 32 | 1;
-        Self { shared, number, range, rng, journal, view, snapshots: Vec::new(), next_id, checkpoints: 0 }
+        Self { shared, number, range, rng, journal, view, snapshots: Vec::new(), next_id, files: 0 }
     }
 
     /// Runs until it has done its operations or is told to stop.
@@ -131,14 +132,17 @@ impl Worker {
 
     /// A random key of the ordinary kind: never in the last part of the range, where only single deletes delete.
     fn key(&mut self) -> u32 {
-        let singles = (self.range.end - self.range.start) / SINGLE_SHARE;
-        self.rng.random_range(self.range.start..self.range.end - singles)
+        self.rng.random_range(self.range.start..self.ordinary_end())
+    }
+
+    /// Where keys of the ordinary kind end and those for single deletes begin.
+    fn ordinary_end(&self) -> u32 {
+        self.range.end - (self.range.end - self.range.start) / SINGLE_SHARE
     }
 
     /// A random key of the kind that is put when absent and removed by single deletes.
     fn single_key(&mut self) -> u32 {
-        let singles = (self.range.end - self.range.start) / SINGLE_SHARE;
-        self.rng.random_range(self.range.end - singles..self.range.end)
+        self.rng.random_range(self.ordinary_end()..self.range.end)
     }
 
     fn family(&mut self) -> String {
@@ -227,12 +231,17 @@ impl Worker {
         };
         say("write", written)?;
         self.noted()?;
-        for (family, change) in &changes {
+        self.apply(&changes);
+        Ok(())
+    }
+
+    /// Notes in the view what was written.
+    fn apply(&mut self, changes: &[(String, Change)]) {
+        for (family, change) in changes {
             if let Some(contents) = self.view.get_mut(family) {
                 change.apply(Arc::make_mut(contents));
             }
         }
-        Ok(())
     }
 
     fn note(&mut self, op: &Op) -> Outcome {
@@ -313,6 +322,9 @@ impl Worker {
         }
         if self.one_in(flags.clear_column_family_one_in) {
             self.change_families()?;
+        }
+        if self.one_in(flags.ingest_external_file_one_in) {
+            self.ingest()?;
         }
         if self.one_in(flags.checkpoint_one_in) {
             self.checkpoint()?;
@@ -457,10 +469,63 @@ impl Worker {
         Ok(())
     }
 
+    /// Writes a table outside the database and ingests it. Ingested data is durable at once, so it would overtake writes
+    /// that a kill may take: only where it takes none.
+    fn ingest(&mut self) -> Outcome {
+        if self.shared.setup.survival != Survival::Everything {
+            return Ok(());
+        }
+        let family = self.family();
+        let cf = self.handle(&family)?;
+        let first = self.key();
+        let last = first.saturating_add(self.rng.random_range(1..40)).min(self.ordinary_end());
+        let mut changes = Vec::new();
+        if self.rng.random_bool(0.2) {
+            changes.push((family.clone(), Change::DeleteRange(first, last)));
+        }
+        for number in first..last {
+            match self.rng.random_range(0..4) {
+                0 => changes.push((family.clone(), Change::Delete(number))),
+                1 | 2 => changes.push((family.clone(), Change::Put(number, self.id()))),
+                _ => {}
+            }
+        }
+        if changes.is_empty() {
+            return Ok(());
+        }
+        self.files += 1;
+        let path = self.shared.scratch.join(format!("ingested-{}-{}.sst", self.number, self.files));
+        let db = self.shared.db.clone();
+        let mut writer = firndb::sst_file_writer(&db.options(&cf));
+        let written = writer.open(&path).and_then(|()| {
+            for (_, change) in &changes {
+                match *change {
+                    Change::DeleteRange(from, to) => writer.delete_range(&key(from), &key(to))?,
+                    Change::Put(number, id) => writer.put(&key(number), &part(id))?,
+                    Change::Delete(number) | Change::SingleDelete(number) => writer.delete(&key(number))?,
+                    Change::Merge(number, id) => writer.merge(&key(number), &part(id))?,
+                }
+            }
+            writer.finish()
+        });
+        say("external file", written)?;
+        let options =
+            IngestExternalFileOptions { move_files: self.rng.random_bool(0.5), ..IngestExternalFileOptions::default() };
+        self.note(&Op::Write(changes.clone()))?;
+        say("ingest_external_file", db.ingest_external_file(&cf, &[&path], &options))?;
+        self.noted()?;
+        self.apply(&changes);
+        if !options.move_files {
+            let fs = Arc::clone(db.options(&cf).db.env.fs());
+            say("removal of an external file", fs.remove_file(&path))?;
+        }
+        Ok(())
+    }
+
     /// Makes a checkpoint, opens it and compares what this thread has written.
     fn checkpoint(&mut self) -> Outcome {
-        self.checkpoints += 1;
-        let dir = self.shared.scratch.join(format!("checkpoint-{}-{}", self.number, self.checkpoints));
+        self.files += 1;
+        let dir = self.shared.scratch.join(format!("checkpoint-{}-{}", self.number, self.files));
         let wal_size = if self.shared.setup.disable_wal || self.rng.random_bool(0.5) { 0 } else { u64::MAX };
         match self.shared.db.checkpoint_with_wal(&dir, wal_size) {
             // Another thread dropped a family while all were flushed.
