@@ -422,12 +422,19 @@ impl<'a> Job<'a> {
         writer.end()
     }
 
-    /// The age of the part's outputs: that of its oldest input.
+    /// The age of the part's outputs: from that of its oldest input to that of its newest key.
     fn times(&self, part: &Part) -> OutputTimes {
         let now = self.context.settings.now_secs;
-        let inputs = self.plan.input_files().filter(|(_, file)| self.overlaps(file, part));
-        let oldest = inputs.map(|(_, file)| file.try_oldest_ancester_time()).filter(|&time| time > 0).min();
-        OutputTimes { oldest_ancester_time: oldest.unwrap_or(now), oldest_key_time: 0 }
+        let inputs = || self.plan.input_files().map(|(_, file)| file).filter(|file| self.overlaps(file, part));
+        let oldest = inputs().map(|file| file.try_oldest_ancester_time()).filter(|&time| time > 0).min();
+        // Unknown as soon as one input does not know.
+        let newest = inputs().map(|file| file.stats().map_or(0, |stats| stats.newest_key_time));
+        let newest = newest.reduce(|a, b| if a == 0 || b == 0 { 0 } else { a.max(b) });
+        OutputTimes {
+            oldest_ancester_time: oldest.unwrap_or(now),
+            oldest_key_time: 0,
+            newest_key_time: newest.unwrap_or(0),
+        }
     }
 
     fn check_record_count(&self, drops: &DropStats) -> Result<()> {

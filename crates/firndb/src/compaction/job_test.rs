@@ -75,6 +75,7 @@ impl World {
             is_flush: false,
             bottommost: false,
             compression: CompressionType::None,
+            temperature: Default::default(),
             target_file_size: 0,
             now_secs: 1000,
             tables: Arc::clone(&self.tables),
@@ -98,7 +99,7 @@ impl World {
 
     /// Writes a table of entries and range tombstones.
     fn table(&self, epoch: u64, entries: &[(Vec<u8>, Vec<u8>)], tombstones: &[RangeTombstone]) -> Option<NewFile> {
-        let times = OutputTimes { oldest_ancester_time: 100 + epoch, oldest_key_time: 0 };
+        let times = OutputTimes { oldest_ancester_time: 100 + epoch, oldest_key_time: 0, newest_key_time: 0 };
         let mut table = TableOutput::create(&self.settings(), self.number(), epoch, times).unwrap();
         let mut entries = entries.to_vec();
         entries.sort_by(|a, b| self.spec.order.compare(&a.0, &b.0));
@@ -217,6 +218,7 @@ fn plan(version: &Arc<Version>, inputs: &[usize], output_level: usize, target: u
         max_output_file_size_bytes: target,
         max_compaction_bytes: target.saturating_mul(25),
         output_compression: CompressionType::None,
+        output_temperature: None,
         grandparents,
         is_manual: true,
         max_subcompactions: parts,

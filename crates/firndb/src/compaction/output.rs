@@ -16,7 +16,7 @@ use firn_format::filter::FilterContext;
 use firn_format::key::{FileNumber, InternalKey, SequenceNumber, ValueType, extract_footer};
 use firn_format::properties::TableProperties;
 use firn_format::unique_id::InternalUniqueId;
-use firn_format::version_edit::NewFile;
+use firn_format::version_edit::{NewFile, Temperature};
 use firn_table::options::PrepopulateBlockCache;
 use firn_table::{BlockCache, TableBuilder, TableBuilderOptions};
 
@@ -63,6 +63,8 @@ pub(crate) struct OutputSettings {
     pub(crate) bottommost: bool,
     /// How blocks are compressed.
     pub(crate) compression: CompressionType,
+    /// How hot the data is said to be.
+    pub(crate) temperature: Temperature,
     /// The size in bytes at which outputs are meant to end; 0 when unknown.
     pub(crate) target_file_size: u64,
     /// Now, in unix seconds.
@@ -107,7 +109,7 @@ impl OutputSettings {
             merge_operator_name: self.options.merge_operator.as_ref().map(|operator| operator.name().to_owned()),
             creation_time: times.oldest_ancester_time,
             oldest_key_time: times.oldest_key_time,
-            newest_key_time: 0,
+            newest_key_time: times.newest_key_time,
             file_creation_time: self.now_secs,
             db_id: self.db_id.clone(),
             db_session_id: self.session_id.clone(),
@@ -139,6 +141,8 @@ pub(crate) struct OutputTimes {
     pub(crate) oldest_ancester_time: u64,
     /// When the oldest key in it was written.
     pub(crate) oldest_key_time: u64,
+    /// When the newest key in it was written.
+    pub(crate) newest_key_time: u64,
 }
 
 /// A table file that was written.
@@ -184,6 +188,7 @@ impl TableOutput {
             oldest_ancester_time: times.oldest_ancester_time,
             file_creation_time: settings.now_secs,
             unique_id: unique_id(settings, number),
+            temperature: settings.temperature,
             ..NewFile::default()
         };
         settings.reporter.started(&path);
@@ -369,6 +374,15 @@ fn unique_id(settings: &OutputSettings, number: FileNumber) -> [u64; 2] {
     match InternalUniqueId::new(&settings.db_id, &settings.session_id, number.get()) {
         Ok(InternalUniqueId([first, second, _])) => [first, second],
         Err(_) => [0, 0],
+    }
+}
+
+/// The temperature of outputs at `level` of a family (spec 07b §4.3).
+pub(crate) fn output_temperature(options: &ColumnFamilyOptions, level: usize) -> Temperature {
+    let is_last = level > 0 && usize::try_from(options.num_levels).is_ok_and(|levels| level + 1 == levels);
+    match options.last_level_temperature {
+        temperature if is_last && temperature != crate::options::Temperature::Unknown => Temperature(temperature as u8),
+        _ => Temperature(options.default_write_temperature as u8),
     }
 }
 

@@ -28,7 +28,7 @@ use crate::compaction::picker::{
 };
 use crate::compaction::stop::StopSignals;
 use crate::options::{
-    BottommostLevelCompaction, CompactRangeOptions, CompactionOptions, CompactionStyle, FlushOptions,
+    BottommostLevelCompaction, CompactRangeOptions, CompactionOptions, CompactionStyle, FlushOptions, Temperature,
 };
 use crate::stats::{CompactionStats, HistogramKind, JobPriority, Ticker, record_tick};
 use crate::version::{FileMetaData, ManifestChange, TableSource, VersionSet};
@@ -154,6 +154,9 @@ impl DbInner {
         let mut settings = self.output_settings(data, place, table_job, now_secs);
         settings.bottommost = plan.bottommost;
         settings.compression = plan.output_compression;
+        if let Some(temperature) = plan.output_temperature {
+            settings.temperature = firn_format::version_edit::Temperature(temperature as u8);
+        }
         settings.target_file_size = plan.target_output_file_size_bytes;
         let new_number = || {
             let number = self.state.lock().new_output();
@@ -448,6 +451,9 @@ impl DbInner {
         }
         if options.max_subcompactions > 0 {
             plan.max_subcompactions = options.max_subcompactions;
+        }
+        if options.output_temperature_override != Temperature::Unknown {
+            plan.output_temperature = Some(options.output_temperature_override);
         }
         let job = state.new_job_id();
         self.carry_out(&mut state, job, plan, options.canceled.as_deref())?;

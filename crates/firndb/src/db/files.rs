@@ -17,6 +17,7 @@ use firn_format::key::{FileNumber, SequenceNumber};
 use super::layout::table_path;
 use super::{DbInner, DbState};
 use crate::compaction::filter::TableCreationReason;
+use crate::options::Temperature;
 use crate::stats::table_events::TableReporter;
 
 /// How many of the newest OPTIONS files are kept.
@@ -53,6 +54,8 @@ pub struct LiveFile {
     pub being_compacted: bool,
     /// Orders the files of level 0.
     pub epoch_number: u64,
+    /// How hot the data is said to be.
+    pub temperature: Temperature,
 }
 
 /// What is to be removed; collected under the database mutex, removed without it.
@@ -396,6 +399,7 @@ impl DbInner {
                     num_deletions: stats.num_deletions,
                     being_compacted: file.being_compacted(),
                     epoch_number: file.epoch_number,
+                    temperature: Temperature::from_number(file.temperature.0).unwrap_or_default(),
                 });
             }
         }

@@ -23,6 +23,7 @@ use crate::compaction::filter::{CompactionFilter, FilterContext, TableCreationRe
 use crate::compaction::iterator::{CompactionIterator, DropRules};
 use crate::compaction::output::{
     FinishedTable, OutputSettings, OutputTimes, TableOutput, max_allowed_space_reached, output_compression,
+    output_temperature,
 };
 use crate::compaction::tombstones::{
     CompactionTombstones, OutputBounds, SnapshotStripes, TombstoneDropRules, output_tombstones,
@@ -208,7 +209,12 @@ impl DbInner {
             self.output_settings(data, OutputPlace { level: 0, path_id: 0, base_level: 0 }, output.job, now_secs);
         let oldest_key_time = memtables.iter().map(|mem| mem.oldest_key_time_secs()).min().unwrap_or(u64::MAX);
         let oldest_key_time = if oldest_key_time == u64::MAX { now_secs } else { oldest_key_time };
-        let times = OutputTimes { oldest_ancester_time: oldest_key_time.min(now_secs), oldest_key_time };
+        let times = OutputTimes {
+            oldest_ancester_time: oldest_key_time.min(now_secs),
+            oldest_key_time,
+            // Nothing in the memtables was written later.
+            newest_key_time: now_secs,
+        };
         let mut table = TableOutput::create(&settings, output.number, output.epoch_number, times)?;
         let entries_read = match self.write_entries(data, memtables, output, &mut table) {
             Ok(read) => read,
@@ -345,6 +351,7 @@ impl DbInner {
             is_flush,
             bottommost: false,
             compression: output_compression(&options, place.level, place.base_level, false),
+            temperature: output_temperature(&options, place.level),
             target_file_size: 0,
             now_secs,
             tables: Arc::clone(data.tables()) as Arc<dyn TableSource>,

@@ -166,6 +166,17 @@ impl PropertySource for FamilyProperties<'_> {
                 (level < version.num_levels()).then(|| version.files(level).len().to_string())?
             }
             P::CompressionRatioAtLevel => format!("{:.6}", self.compression_ratio(argument()?)?),
+            P::LiveSstFilesSizeAtTemperature => {
+                let (wanted, default) = (argument()?, self.data.options().default_temperature as u8);
+                let version = Arc::clone(&self.view().version);
+                let temperature = |file: &FileMetaData| match file.temperature.0 {
+                    0 => default,
+                    known => known,
+                };
+                let files = version.all_files().map(|(_, file)| file);
+                let bytes = files.filter(|file| usize::from(temperature(file)) == wanted).map(|file| file.file_size);
+                bytes.sum::<u64>().to_string()
+            }
             P::Stats => self.family_text() + &self.db_text(),
             P::CfStats | P::CfStatsNoFileHistogram => self.family_text(),
             P::CfStatsPeriodic => {

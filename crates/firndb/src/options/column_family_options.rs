@@ -77,9 +77,9 @@ option_set! {
         /// Per-level override; last element applies to deeper levels.
         compression_per_level: Vec<CompressionType> = Vec::new() => mutable;
         /// Temperature assumed for files with none, for accounting.
-        default_temperature: Temperature = Temperature::Unknown => new never inert;
+        default_temperature: Temperature = Temperature::Unknown => new never;
         /// Temperature of other new files.
-        default_write_temperature: Temperature = Temperature::Unknown => mutable new inert;
+        default_write_temperature: Temperature = Temperature::Unknown => mutable new;
         /// No automatic compactions.
         disable_auto_compactions: bool = false => mutable;
         /// CF accepts only ingestion/import; not for `default`.
@@ -101,7 +101,7 @@ option_set! {
         /// Update values inside the memtable when they fit.
         inplace_update_support: bool = false;
         /// Temperature of last-level files.
-        last_level_temperature: Temperature = Temperature::Unknown => mutable inert;
+        last_level_temperature: Temperature = Temperature::Unknown => mutable;
         /// L0 files (or sorted runs) that start a compaction; negative disables the trigger.
         level0_file_num_compaction_trigger: i32 = 4 => mutable;
         /// L0 file count at which writes are delayed; < 0 disables.

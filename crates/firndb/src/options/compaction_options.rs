@@ -26,7 +26,7 @@ option_set! {
         /// Move files that overlap nothing instead of rewriting them.
         allow_trivial_move: bool = false => mutable;
         /// Try to bound compactions by `max_compaction_bytes`.
-        incremental: bool = false => mutable;
+        incremental: bool = false => mutable inert;
         /// Lock fewer inputs while bottom-priority jobs wait.
         reduce_file_locking: bool = true => mutable new inert;
     }
@@ -68,7 +68,7 @@ option_set! {
         /// Deprecated: age in seconds from which files are warm.
         age_for_warm: u64 = 0 => mutable inert;
         /// Temperatures by age, ages ascending.
-        file_temperature_age_thresholds: Vec<FileTemperatureAge> = Vec::new() => mutable new inert;
+        file_temperature_age_thresholds: Vec<FileTemperatureAge> = Vec::new() => mutable new;
         /// Change temperatures by copying files.
         allow_trivial_copy_when_change_temperature: bool = false => mutable new inert;
         /// Buffer of such copies in bytes, at least 4096.

@@ -216,7 +216,7 @@ option_set! {
         /// Directory of WAL files.
         wal_dir: String = String::new();
         /// Inspects WAL records during recovery.
-        wal_filter: UnsupportedObject = UnsupportedObject(None) => never;
+        wal_filter: UnsupportedObject = UnsupportedObject(None) => never inert;
         /// Reaction to corrupted WAL content.
         wal_recovery_mode: WalRecoveryMode = WalRecoveryMode::PointInTimeRecovery;
         /// Archive obsolete WALs and delete oldest beyond this total size.

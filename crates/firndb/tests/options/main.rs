@@ -8,6 +8,7 @@ mod memtable;
 mod merge;
 mod prefixes;
 mod tables;
+mod temperature;
 
 use firndb::Options;
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::inputs::{Files, PickerInput, PlanDraft, any_busy};
 use super::settings::PickerOptions;
 use super::{CompactionInput, CompactionPlan, CompactionReason, CompactionWork, leveled};
+use crate::options::Temperature;
 use crate::version::{FileMetaData, Version};
 
 /// Merges of small files give up when they would write more than this over a memtable per file that goes away.
@@ -37,6 +38,37 @@ fn expired(version: &Version, options: &PickerOptions, now_secs: u64) -> Files {
     version.files(0).iter().rev().take_while(is_expired).cloned().collect()
 }
 
+/// The oldest file that has reached another temperature, and which (`file_temperature_age_thresholds`).
+fn due_for_temperature(
+    version: &Version,
+    options: &PickerOptions,
+    now_secs: u64,
+) -> Option<(Arc<FileMetaData>, Temperature)> {
+    let ages = &options.compaction_options_fifo.file_temperature_age_thresholds;
+    if ages.is_empty() || version.num_levels() > 1 {
+        return None;
+    }
+    let files = version.files(0);
+    for (index, file) in files.iter().enumerate().rev() {
+        // A file does not always say how old its newest key is; but it is older than the file after it.
+        let next_newer = index.checked_sub(1).and_then(|newer| files.get(newer));
+        let newest = match file.stats().map_or(0, |stats| stats.newest_key_time) {
+            0 => next_newer.map_or(0, |newer| newer.try_oldest_ancester_time()),
+            time => time,
+        };
+        if newest == 0 {
+            continue;
+        }
+        let reached = ages.iter().rev().find(|age| now_secs.checked_sub(age.age).is_some_and(|limit| newest <= limit));
+        // Newer files are no older.
+        let reached = reached?;
+        if file.temperature.0 != reached.temperature as u8 {
+            return Some((Arc::clone(file), reached.temperature));
+        }
+    }
+    None
+}
+
 /// The score of level 0.
 pub(super) fn score(version: &Version, options: &PickerOptions, now_secs: u64) -> f64 {
     let free = || version.files(0).iter().filter(|file| !file.being_compacted());
@@ -50,6 +82,9 @@ pub(super) fn score(version: &Version, options: &PickerOptions, now_secs: u64) -
     if score < 1.0 {
         score = score.max(expired(version, options, now_secs).len() as f64);
     }
+    if score < 1.0 && due_for_temperature(version, options, now_secs).is_some() {
+        score = 1.1;
+    }
     score
 }
 
@@ -58,7 +93,10 @@ pub(super) fn pick(input: &PickerInput<'_>) -> Option<CompactionPlan> {
     if !input.running.is_empty() {
         return None;
     }
-    pick_expired(input).or_else(|| pick_for_size(input)).or_else(|| pick_small(input))
+    pick_expired(input)
+        .or_else(|| pick_for_size(input))
+        .or_else(|| pick_small(input))
+        .or_else(|| pick_for_temperature(input))
 }
 
 fn drop_files(
@@ -136,6 +174,20 @@ fn pick_small(input: &PickerInput<'_>) -> Option<CompactionPlan> {
     let inputs = vec![CompactionInput { level: 0, files }];
     let mut draft = PlanDraft::new(CompactionReason::FifoReduceNumFiles, inputs, 0, 0);
     draft.score = input.scores.of_level(0);
+    draft.work = Some(CompactionWork::Merge);
+    draft.into_plan(input)
+}
+
+/// A file that is written again, as it is, with another temperature.
+fn pick_for_temperature(input: &PickerInput<'_>) -> Option<CompactionPlan> {
+    let (file, temperature) = due_for_temperature(input.version, input.options, input.now_secs)?;
+    if file.being_compacted() {
+        return None;
+    }
+    let inputs = vec![CompactionInput { level: 0, files: vec![file] }];
+    let mut draft = PlanDraft::new(CompactionReason::ChangeTemperature, inputs, 0, 0);
+    draft.score = input.scores.of_level(0);
+    draft.output_temperature = Some(temperature);
     draft.work = Some(CompactionWork::Merge);
     draft.into_plan(input)
 }

@@ -10,7 +10,7 @@ use firn_format::key::InternalKey;
 use super::score::LevelScores;
 use super::settings::PickerOptions;
 use super::{CompactionInput, CompactionPlan, CompactionReason, CompactionWork};
-use crate::options::CompactionStyle;
+use crate::options::{CompactionStyle, Temperature};
 use crate::version::{FileMetaData, Version};
 
 /// Files in a row.
@@ -179,6 +179,7 @@ pub(super) struct PlanDraft {
     pub(super) output_path_id: Option<u32>,
     /// Overrides the compression that options ask for.
     pub(super) compression: Option<CompressionType>,
+    pub(super) output_temperature: Option<Temperature>,
     /// Overrides what kind of work it is.
     pub(super) work: Option<CompactionWork>,
     /// Outputs are not cut.
@@ -207,6 +208,7 @@ impl PlanDraft {
             next_cursor: None,
             output_path_id: None,
             compression: None,
+            output_temperature: None,
             work: None,
             one_output: output_level == 0,
             target_output_file_size_bytes: None,
@@ -255,6 +257,7 @@ impl PlanDraft {
             max_output_file_size_bytes: if aligned { target.saturating_mul(2) } else { target },
             max_compaction_bytes: options.max_compaction_bytes,
             output_compression,
+            output_temperature: self.output_temperature,
             grandparents,
             bottommost,
             is_manual: self.is_manual,

@@ -37,7 +37,7 @@ pub use manual::{
 pub use score::{LevelScores, LevelTargets};
 pub use settings::{FilterUse, PickerOptions};
 
-use crate::options::CompactionStyle;
+use crate::options::{CompactionStyle, Temperature};
 use crate::version::{FileMetaData, Version};
 
 /// Why a compaction runs. The discriminants are RocksDB's.
@@ -176,6 +176,8 @@ pub struct CompactionPlan {
     pub max_compaction_bytes: u64,
     /// Compression of the outputs.
     pub output_compression: CompressionType,
+    /// Temperature of the outputs, where the plan is about it; else their level decides.
+    pub output_temperature: Option<Temperature>,
     /// Files of the first level below the output level that has any overlap, by key; outputs are cut along them.
     pub grandparents: Vec<Arc<FileMetaData>>,
     /// Whether no file deeper than the output level overlaps the inputs, so that tombstones and sequence numbers may go.

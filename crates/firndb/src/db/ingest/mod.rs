@@ -231,6 +231,7 @@ impl DbInner {
             max_output_file_size_bytes: u64::MAX,
             max_compaction_bytes: u64::MAX,
             output_compression: CompressionType::None,
+            output_temperature: None,
             grandparents: Vec::new(),
             bottommost: false,
             is_manual: false,
