@@ -4,7 +4,8 @@
 //! started only when there is work for them. A job that waits may be withdrawn by its tag.
 //!
 //! Always true here: at most `background_threads(p)` jobs of priority `p` run at once; a job runs once or is
-//! withdrawn once; a panic in a job does not take its thread from the pool.
+//! withdrawn once; a panic in a job does not take its thread from the pool. Pools made with [`JobPools::stepped`] have no
+//! threads at all: jobs run where somebody calls [`JobPools::run_one`], which makes a run repeatable.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -62,16 +63,18 @@ struct PoolState {
 
 struct Pool {
     priority: Priority,
+    has_threads: bool,
     state: Mutex<PoolState>,
     work: Condvar,
     quiet: Condvar,
 }
 
 impl Pool {
-    fn new(priority: Priority) -> Self {
+    fn new(priority: Priority, has_threads: bool) -> Self {
         let limit = usize::from(matches!(priority, Priority::Low | Priority::High));
         Self {
             priority,
+            has_threads,
             state: Mutex::new(PoolState {
                 queue: VecDeque::new(),
                 limit,
@@ -88,7 +91,7 @@ impl Pool {
 
     /// Starts a thread when there is work that no idle thread will take.
     fn start_threads(self: &Arc<Self>, state: &mut PoolState) {
-        while !state.closing && state.started < state.limit && state.queue.len() > state.idle {
+        while self.has_threads && !state.closing && state.started < state.limit && state.queue.len() > state.idle {
             let pool = Arc::clone(self);
             let name = format!("firn:{}{}", self.priority.label(), state.started);
             // When the system refuses another thread the work waits for one that exists, or for the next attempt.
@@ -138,7 +141,36 @@ pub struct JobPools {
 impl JobPools {
     /// Pools with one thread for flushes and one for compactions; threads start with their first job.
     pub fn new() -> Self {
-        Self { pools: Priority::ALL.map(|priority| Arc::new(Pool::new(priority))) }
+        Self { pools: Priority::ALL.map(|priority| Arc::new(Pool::new(priority, true))) }
+    }
+
+    /// Pools without threads: a job runs when somebody calls [`run_one`](Self::run_one), on the caller's thread.
+    pub fn stepped() -> Self {
+        Self { pools: Priority::ALL.map(|priority| Arc::new(Pool::new(priority, false))) }
+    }
+
+    /// Whether jobs wait for [`run_one`](Self::run_one). Whoever waits for the outcome of a job must then run it.
+    pub fn is_stepped(&self) -> bool {
+        self.pools.iter().any(|pool| !pool.has_threads)
+    }
+
+    /// Runs the first waiting job of the highest priority that has one and is allowed another; `false` without any. For
+    /// stepped pools. A panic of the job is the caller's.
+    pub fn run_one(&self) -> bool {
+        for pool in self.pools.iter().rev() {
+            let mut state = pool.state.lock();
+            if state.running >= state.limit {
+                continue;
+            }
+            if let Some(job) = state.queue.pop_front() {
+                state.running += 1;
+                drop(state);
+                (job.run)();
+                pool.state.lock().running -= 1;
+                return true;
+            }
+        }
+        false
     }
 
     fn pool(&self, priority: Priority) -> &Arc<Pool> {
@@ -247,6 +279,7 @@ impl JobPools {
     /// priority without threads never run, so waiting for them would not end.
     pub fn wait_idle(&self, priority: Priority) {
         let pool = self.pool(priority);
+        while self.is_stepped() && self.queue_len(priority) > 0 && self.run_one() {}
         let mut state = pool.state.lock();
         while state.running > 0 || !state.queue.is_empty() {
             pool.quiet.wait(&mut state);
@@ -363,6 +396,25 @@ mod tests {
         let (sender, receiver) = std::sync::mpsc::channel();
         pools.schedule(Priority::High, move || sender.send(1).unwrap());
         assert_eq!(receiver.recv(), Ok(1));
+    }
+
+    #[test]
+    fn stepped_jobs_run_one_by_one_on_the_caller_highest_priority_first() {
+        let pools = JobPools::stepped();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        for (priority, name) in [(Priority::Low, 1), (Priority::Low, 2), (Priority::High, 3)] {
+            let order = Arc::clone(&order);
+            let caller = thread::current().id();
+            pools.schedule(priority, move || {
+                assert_eq!(thread::current().id(), caller);
+                order.lock().push(name);
+            });
+        }
+        assert!(order.lock().is_empty() && pools.is_stepped());
+        assert!(pools.run_one());
+        pools.wait_idle(Priority::Low);
+        assert!(!pools.run_one());
+        assert_eq!(*order.lock(), [3, 1, 2]);
     }
 
     #[test]

@@ -231,6 +231,15 @@ impl DbInner {
         (at_least_one(limits.max_flushes), at_least_one(limits.max_compactions))
     }
 
+    /// Waits until background work ends or something else changes; where nobody but the waiter would do that work
+    /// ([`JobPools::stepped`](firn_env::JobPools::stepped)), does a piece of it.
+    pub(crate) fn wait_for_background(&self, state: &mut MutexGuard<'_, DbState>) {
+        let pools = self.env.pools();
+        if !(pools.is_stepped() && MutexGuard::unlocked(state, || pools.run_one())) {
+            self.background.wait(state);
+        }
+    }
+
     fn spawn(&self, priority: Priority, job: fn(&Self)) {
         let Some(db) = self.this.upgrade() else { return };
         let withdrawn = Arc::clone(&db);
@@ -356,7 +365,7 @@ impl DbInner {
             {
                 return Ok(());
             }
-            self.background.wait(&mut state);
+            self.wait_for_background(&mut state);
         }
     }
 
@@ -389,7 +398,7 @@ impl DbInner {
             || state.own_threads > 0
             || !state.running.is_empty()
         {
-            self.background.wait(&mut state);
+            self.wait_for_background(&mut state);
         }
         drop(state);
         // Writers that are in the queue finish first.

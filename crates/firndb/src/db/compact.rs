@@ -307,7 +307,7 @@ impl DbInner {
         let mut state = self.state.lock();
         state.exclusive_manual += 1;
         while state.compactions_running > 0 || !state.running.is_empty() {
-            self.background.wait(&mut state);
+            self.wait_for_background(&mut state);
         }
         ExclusiveCompaction(self)
     }
@@ -410,7 +410,7 @@ impl DbInner {
             }
             match self.with_picker_input(state, id, |input| pick_manual(input, &step)) {
                 None | Some(ManualStep::Nothing) => return Ok(()),
-                Some(ManualStep::Conflict) => self.background.wait(state),
+                Some(ManualStep::Conflict) => self.wait_for_background(state),
                 Some(ManualStep::Run { plan, resume }) => {
                     let job = state.new_job_id();
                     self.carry_out(state, job, *plan, options.canceled.as_deref())?;
@@ -472,7 +472,7 @@ impl DbInner {
     ) -> Result<()> {
         state.exclusive_manual += 1;
         while !state.running.is_empty() {
-            self.background.wait(state);
+            self.wait_for_background(state);
         }
         let moved = match self.with_picker_input(state, id, |input| refit_target(input, level, target)) {
             None => Ok(()),

@@ -426,7 +426,7 @@ impl DbInner {
             if self.closing.load(firn_env::sync::atomic::Ordering::Acquire) {
                 return Err(Error::shutdown_in_progress("the database is closing"));
             }
-            self.background.wait(&mut state);
+            self.wait_for_background(&mut state);
         }
     }
 }

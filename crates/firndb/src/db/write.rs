@@ -674,7 +674,7 @@ impl DbInner {
             if self.closing.load(Ordering::Acquire) {
                 return Err(Error::shutdown_in_progress("stalled writes"));
             }
-            self.background.wait(&mut state);
+            self.wait_for_background(&mut state);
         }
         match state.errors.error() {
             Some(error) if state.errors.is_stopped() => Err(Error::incomplete(error.to_string())),
@@ -719,7 +719,7 @@ impl DbInner {
             if self.closing.load(Ordering::Acquire) {
                 return Err(Error::shutdown_in_progress("the database is closing"));
             }
-            self.background.wait(&mut state);
+            self.wait_for_background(&mut state);
         }
     }
 }
