@@ -32,21 +32,22 @@ pub enum LossPolicy {
     DropData,
     /// All data, no names.
     DropNames,
-    /// As a journaling file system: a prefix of the changes of names; of each file a prefix of its changes, the last of
-    /// them torn at any byte.
+    /// A prefix of all changes, of all files and names, the last of them torn at any byte.
     Tear,
+    /// A prefix of the changes of names; of each file, on its own, a prefix of its changes, the last torn at any byte.
+    TearEach,
     /// Each change of a name, each size and each sector of data on its own.
     Scatter,
 }
 
 impl LossPolicy {
     /// All policies.
-    pub const ALL: [Self; 6] =
-        [Self::KeepAll, Self::DropAll, Self::DropData, Self::DropNames, Self::Tear, Self::Scatter];
+    pub const ALL: [Self; 7] =
+        [Self::KeepAll, Self::DropAll, Self::DropData, Self::DropNames, Self::Tear, Self::TearEach, Self::Scatter];
 
     /// Whether the seed makes a difference.
     pub fn is_random(self) -> bool {
-        matches!(self, Self::Tear | Self::Scatter)
+        matches!(self, Self::Tear | Self::TearEach | Self::Scatter)
     }
 }
 
@@ -250,44 +251,66 @@ impl Tree {
 #[derive(Clone, Debug)]
 pub struct Disk {
     durable: Tree,
-    /// Changes of names, in their order.
-    names: Vec<Change>,
-    /// Changes of each file's data and size, in their order.
-    data: BTreeMap<NodeId, Vec<Change>>,
+    /// Changes of names that are not durable, in their order.
+    names: Vec<Pending>,
+    /// Changes of each file's data and size that are not durable, in their order.
+    data: BTreeMap<NodeId, Vec<Pending>>,
+    /// Changes so far.
+    count: u64,
+}
+
+/// A change that is not durable, and its place in the order of all.
+#[derive(Clone, Debug)]
+struct Pending {
+    order: u64,
+    change: Change,
 }
 
 impl Disk {
     /// A disk on which everything in `tree` is durable.
     pub(super) fn new(tree: Tree) -> Self {
-        Self { durable: tree, names: Vec::new(), data: BTreeMap::new() }
+        Self { durable: tree, names: Vec::new(), data: BTreeMap::new(), count: 0 }
     }
 
     /// Notes a change.
     pub(super) fn apply(&mut self, change: &Change) {
+        self.count += 1;
+        let pending = || Pending { order: self.count, change: change.clone() };
         match change {
             Change::Write { node, .. } | Change::Resize { node, .. } => {
-                self.data.entry(*node).or_default().push(change.clone());
+                let pending = pending();
+                self.data.entry(*node).or_default().push(pending);
             }
             Change::Sync { node } => {
-                for change in self.data.remove(node).unwrap_or_default() {
-                    self.durable.apply(&change);
+                for pending in self.data.remove(node).unwrap_or_default() {
+                    self.durable.apply(&pending.change);
                 }
             }
             Change::SyncDirectory { node } => {
-                let touched = |change: &Change| change.names().iter().any(|(directory, _)| directory == node);
+                let touched = |pending: &Pending| pending.change.names().iter().any(|(directory, _)| directory == node);
                 let wanted: Vec<bool> = self.names.iter().map(touched).collect();
                 let kept = with_dependencies(&self.names, wanted);
                 let (now, later): (Vec<_>, Vec<_>) =
                     std::mem::take(&mut self.names).into_iter().zip(kept).partition(|(_, kept)| *kept);
-                now.iter().for_each(|(change, _)| self.durable.apply(change));
-                self.names = later.into_iter().map(|(change, _)| change).collect();
+                now.iter().for_each(|(pending, _)| self.durable.apply(&pending.change));
+                self.names = later.into_iter().map(|(pending, _)| pending).collect();
             }
             Change::Create { .. } | Change::Link { .. } | Change::Remove { .. } | Change::Rename { .. } => {
+                let pending = pending();
                 // The node exists from now on; only its name may be lost.
                 self.durable.reserve(change);
-                self.names.push(change.clone());
+                self.names.push(pending);
             }
         }
+    }
+
+    /// How many files whose names satisfy a condition hold data that is not durable.
+    pub fn unsynced_files(&self, mut condition: impl FnMut(&str) -> bool) -> usize {
+        let mut tree = self.durable.clone();
+        self.names.iter().for_each(|pending| tree.apply(&pending.change));
+        let mut names = BTreeMap::new();
+        tree.learn_names(&mut names);
+        self.data.keys().filter(|node| names.get(*node).is_some_and(|name| condition(name))).count()
     }
 
     /// What is found after a crash now.
@@ -295,24 +318,36 @@ impl Disk {
         let chance = Chance(SeededEntropy::new(seed));
         let mut tree = self.durable.clone();
         let all = self.names.len();
+        // The first change, in the order of all, that is lost.
+        let mut orders: Vec<u64> = self.names.iter().chain(self.data.values().flatten()).map(|p| p.order).collect();
+        orders.sort_unstable();
+        let cut = orders.get(chance.below(orders.len() + 1)).copied().unwrap_or(u64::MAX);
         let wanted = match policy {
             LossPolicy::KeepAll | LossPolicy::DropData => vec![true; all],
             LossPolicy::DropAll | LossPolicy::DropNames => vec![false; all],
-            LossPolicy::Tear => {
+            LossPolicy::Tear => self.names.iter().map(|pending| pending.order < cut).collect(),
+            LossPolicy::TearEach => {
                 let prefix = chance.below(all + 1);
                 (0..all).map(|i| i < prefix).collect()
             }
             LossPolicy::Scatter => (0..all).map(|_| chance.below(2) == 0).collect(),
         };
         let kept = with_dependencies(&self.names, wanted);
-        for (change, _) in self.names.iter().zip(kept).filter(|(_, kept)| *kept) {
-            tree.apply(change);
+        for (pending, _) in self.names.iter().zip(kept).filter(|(_, kept)| *kept) {
+            tree.apply(&pending.change);
         }
         for (node, changes) in &self.data {
             match policy {
-                LossPolicy::KeepAll | LossPolicy::DropNames => changes.iter().for_each(|change| tree.apply(change)),
+                LossPolicy::KeepAll | LossPolicy::DropNames => {
+                    changes.iter().for_each(|pending| tree.apply(&pending.change));
+                }
                 LossPolicy::DropAll | LossPolicy::DropData => {}
-                LossPolicy::Tear => tear(&mut tree, changes, &chance),
+                LossPolicy::Tear => {
+                    let whole = changes.iter().take_while(|pending| pending.order < cut).count();
+                    let torn = changes.get(whole).is_some_and(|pending| pending.order == cut);
+                    tear(&mut tree, changes, whole, torn, &chance);
+                }
+                LossPolicy::TearEach => tear(&mut tree, changes, chance.below(changes.len() + 1), true, &chance),
                 LossPolicy::Scatter => scatter(&mut tree, *node, changes, &chance),
             }
         }
@@ -321,10 +356,10 @@ impl Disk {
 }
 
 /// Adds to the wanted changes those that they rest on: earlier ones of the same names.
-fn with_dependencies(changes: &[Change], mut wanted: Vec<bool>) -> Vec<bool> {
+fn with_dependencies(changes: &[Pending], mut wanted: Vec<bool>) -> Vec<bool> {
     let mut needed = BTreeSet::new();
-    for (change, wanted) in changes.iter().zip(&mut wanted).rev() {
-        let names = change.names();
+    for (pending, wanted) in changes.iter().zip(&mut wanted).rev() {
+        let names = pending.change.names();
         *wanted |= names.iter().any(|name| needed.contains(name));
         if *wanted {
             needed.extend(names);
@@ -333,39 +368,49 @@ fn with_dependencies(changes: &[Change], mut wanted: Vec<bool>) -> Vec<bool> {
     wanted
 }
 
-fn tear(tree: &mut Tree, changes: &[Change], chance: &Chance) {
-    let whole = chance.below(changes.len() + 1);
-    changes.iter().take(whole).for_each(|change| tree.apply(change));
-    if let Some(Change::Write { node, offset, data }) = changes.get(whole) {
+/// Keeps the first `whole` changes of a file and, if it was `torn`, a part of the next.
+fn tear(tree: &mut Tree, changes: &[Pending], whole: usize, torn: bool, chance: &Chance) {
+    changes.iter().take(whole).for_each(|pending| tree.apply(&pending.change));
+    if let Some(Change::Write { node, offset, data }) = changes.get(whole).map(|pending| &pending.change)
+        && torn
+    {
         let part = data.get(..chance.below(data.len() + 1)).unwrap_or_default();
         tree.apply(&Change::Write { node: *node, offset: *offset, data: part.into() });
     }
 }
 
-fn scatter(tree: &mut Tree, node: NodeId, changes: &[Change], chance: &Chance) {
+/// Keeps or loses sizes and sectors on their own, with one rule that file systems keep: appending makes a file longer only
+/// over data that is there, so that no zeros appear where appended data was lost. Space that was reserved before it was
+/// written to has no such rule.
+fn scatter(tree: &mut Tree, node: NodeId, changes: &[Pending], chance: &Chance) {
     let Some(bytes) = tree.file_mut(node) else { return };
     // Sizes are as of this change; sectors written later may be there too, as far as this size reaches.
     let sized = chance.below(changes.len() + 1);
     let kept_of_ten = [1, 5, 9].get(chance.below(3)).copied().unwrap_or(5);
-    for (i, change) in changes.iter().enumerate() {
-        match change {
+    for (i, pending) in changes.iter().enumerate() {
+        match &pending.change {
             Change::Resize { .. } if i >= sized => return,
             Change::Resize { size, .. } => bytes.resize(to_index(*size), 0),
             Change::Write { offset, data, .. } => {
-                let end = to_index(*offset) + data.len();
-                if i < sized && bytes.len() < end {
-                    bytes.resize(end, 0);
-                }
+                let over = bytes.len().saturating_sub(to_index(*offset)).min(data.len());
+                let (over, behind) = data.split_at(over);
                 let mut at = *offset;
-                while at < offset + data.len() as u64 {
-                    let next = ((at / SECTOR_BYTES + 1) * SECTOR_BYTES).min(offset + data.len() as u64);
-                    let sector = data.get(to_index(at - offset)..to_index(next - offset)).unwrap_or_default();
-                    if chance.below(10) < kept_of_ten
-                        && let Some(target) = bytes.get_mut(to_index(at)..to_index(next))
-                    {
-                        target.copy_from_slice(sector);
+                let end = offset + over.len() as u64;
+                while at < end {
+                    let next = ((at / SECTOR_BYTES + 1) * SECTOR_BYTES).min(end);
+                    let sector = over.get(to_index(at - offset)..to_index(next - offset)).unwrap_or_default();
+                    if chance.below(10) < kept_of_ten {
+                        write_at(bytes, at, sector);
                     }
                     at = next;
+                }
+                if i < sized && !behind.is_empty() {
+                    write_at(bytes, end.max(*offset), behind);
+                } else if i == sized {
+                    let part = behind.get(..chance.below(behind.len() + 1)).unwrap_or_default();
+                    if !part.is_empty() {
+                        write_at(bytes, end.max(*offset), part);
+                    }
                 }
             }
             _ => {}

@@ -166,9 +166,11 @@ impl CrashFileSystem {
         state.journal = Some(Journal { start: state.live.clone(), changes: Vec::new() });
     }
 
-    /// The journal since [`start_journal`](Self::start_journal), which ends.
-    pub fn take_journal(&self) -> Option<Journal> {
-        self.state.lock().journal.take()
+    /// The journal since [`start_journal`](Self::start_journal), which ends; an empty one if there was none.
+    pub fn take_journal(&self) -> Journal {
+        let mut state = self.state.lock();
+        let journal = state.journal.take();
+        journal.unwrap_or_else(|| Journal { start: state.live.clone(), changes: Vec::new() })
     }
 
     /// How many operations there were: each one that changed something or made something durable.

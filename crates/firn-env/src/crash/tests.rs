@@ -68,7 +68,7 @@ fn scattered_names_keep_what_they_rest_on_and_differ_otherwise() {
     }
     let found: BTreeSet<Vec<String>> = (0..200).map(|seed| names(&fs.crash(LossPolicy::Scatter, seed))).collect();
     assert_eq!(found.len(), 9, "each of two files: not there, under the old name, under the new one: {found:?}");
-    let torn: BTreeSet<Vec<String>> = (0..200).map(|seed| names(&fs.crash(LossPolicy::Tear, seed))).collect();
+    let torn: BTreeSet<Vec<String>> = (0..200).map(|seed| names(&fs.crash(LossPolicy::TearEach, seed))).collect();
     assert_eq!(torn.len(), 5, "prefixes of four changes: {torn:?}");
 }
 
@@ -81,14 +81,40 @@ fn unsynced_data_tears_at_any_byte_or_by_sectors() {
     let torn: BTreeSet<usize> =
         (0..200).map(|seed| content(&fs.crash(LossPolicy::Tear, seed), "a").unwrap().len()).collect();
     assert_eq!(torn, (3..=8).collect());
+    let appended = (0..200).all(|seed| {
+        let found = content(&fs.crash(LossPolicy::Scatter, seed), "a").unwrap();
+        b"old+more".starts_with(found.as_slice()) && found.len() >= 3
+    });
+    assert!(appended, "no zeros in the place of lost data that was appended");
+    fs.truncate(Path::new("/a"), 4000).unwrap();
+    let mut file = fs.reuse_writable_file(Path::new("/b"), Path::new("/a"), &FileOptions::default()).unwrap();
     file.append(&[7; 2000]).unwrap();
     file.flush().unwrap();
+    sync_root(&fs);
     let holes = (0..200).any(|seed| {
-        let found = content(&fs.crash(LossPolicy::Scatter, seed), "a").unwrap();
-        assert_eq!(&found[..3], b"old", "what was synced stays");
+        let found = content(&fs.crash(LossPolicy::Scatter, seed), "b").unwrap();
         found.len() > 1024 && found[512..1024] == [0; 512] && found[1024..].contains(&7)
     });
-    assert!(holes, "a lost sector before a kept one");
+    assert!(holes, "a lost sector before a kept one, in reserved space");
+}
+
+#[test]
+fn in_order_a_later_file_survives_only_behind_an_earlier_one() {
+    let fs = CrashFileSystem::new();
+    for name in ["/1", "/2"] {
+        write_file(&fs, Path::new(name), b"", false).unwrap();
+    }
+    sync_root(&fs);
+    for name in ["/1", "/2"] {
+        write_file(&fs, Path::new(name), b"data", false).unwrap();
+    }
+    let sizes = |policy, seed| {
+        let image = fs.crash(policy, seed);
+        (content(&image, "1").unwrap().len(), content(&image, "2").unwrap().len())
+    };
+    assert!((0..200).all(|seed| matches!(sizes(LossPolicy::Tear, seed), (4, _) | (_, 0))));
+    assert!((0..200).any(|seed| sizes(LossPolicy::TearEach, seed) == (0, 4)));
+    assert_eq!(fs.state.lock().disk.unsynced_files(|name| name == "2"), 1);
 }
 
 #[test]
@@ -138,7 +164,7 @@ fn a_journal_gives_the_images_of_all_its_moments() {
         step();
         images.push(fs.crash(LossPolicy::Scatter, seed).files());
     }
-    let journal = fs.take_journal().unwrap();
+    let journal = fs.take_journal();
     let mut replay = journal.replay();
     for (image, seed) in images.iter().zip(0..) {
         assert_eq!(&replay.disk().image(LossPolicy::Scatter, seed).files(), image);

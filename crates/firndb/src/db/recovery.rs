@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use firn_env::FileOptions;
 use firn_env::sync::MutexGuard;
 use firn_error::{Error, ErrorKind, Result};
 use firn_format::batch::{BatchIter, PrepareKind, Record};
@@ -111,7 +112,15 @@ impl DbInner {
         state.versions.numbers().mark_used(last);
         self.undecided_transactions(state, &prepared, &mut replayed)?;
         if writable {
+<<<<<<< HEAD
             self.finish_replay(state, table_job, last, &flushed, sizes, &mut replayed)?;
+=======
+            // What stays in memory is read from its WALs again, and would meet the damage again, beyond which other families
+            // may have tables by then.
+            let keep_in_memory =
+                options.avoid_flush_during_recovery && !options.allow_2pc && replay.stopped_at().is_none();
+            self.finish_replay(state, last, keep_in_memory, &flushed, sizes, &mut replayed)?;
+>>>>>>> da9831b (wip)
         }
         Ok(replayed)
     }
@@ -186,12 +195,12 @@ impl DbInner {
         state: &mut MutexGuard<'_, DbState>,
         table_job: TableJob,
         last: FileNumber,
+        keep_in_memory: bool,
         flushed: &BTreeMap<u32, bool>,
         wals: Vec<LiveWal>,
         replayed: &mut Replayed,
     ) -> Result<()> {
         let options = self.options();
-        let keep_in_memory = options.avoid_flush_during_recovery && !options.allow_2pc;
         let ids: Vec<u32> = state.families.keys().copied().collect();
         let next_log = FileNumber(last.0 + 1);
         let mut any_kept = false;
@@ -214,6 +223,7 @@ impl DbInner {
         }
         let undecided = state.oldest_prepared_wal;
         if any_kept || undecided.is_some() {
+            self.sync_replayed_wals(&wals)?;
             replayed.kept_wals = wals;
         }
         if !any_kept && !options.allow_2pc && undecided.is_none() {
@@ -226,6 +236,18 @@ impl DbInner {
             });
         }
         Ok(())
+    }
+
+    /// Makes WALs that stay durable: what was read from them may so far be in the page cache only, and synced writes of this
+    /// run come behind it in another WAL.
+    fn sync_replayed_wals(&self, wals: &[LiveWal]) -> Result<()> {
+        let fs = self.env.fs();
+        for wal in wals {
+            let mut file = fs.reopen_writable_file(&self.layout.wal(wal.number), &FileOptions::default())?;
+            file.fsync()?;
+            file.close()?;
+        }
+        fs.new_directory(&self.layout.wal_dir)?.fsync()
     }
 
     /// Remembers the oldest WAL that holds an undecided prepared transaction; such WALs are never deleted.

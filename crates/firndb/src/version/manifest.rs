@@ -57,8 +57,9 @@ pub(crate) fn switch_current(
     let temporary = db_path.join(filename::temp(number));
     firn_env::write_file(fs, &temporary, filename::current_content(number).as_bytes(), true)
         .map_err(SwitchError::Untouched)?;
-    // The new MANIFEST's own name must be durable before CURRENT may name it; the rename below shares this directory, so
-    // the one sync after it covers both, in an order that file systems keep for one directory.
+    // The new MANIFEST's own name must be durable before CURRENT may name it. Journaling file systems keep the order of two
+    // changes of one directory, but nothing obliges them to.
+    directory.fsync().map_err(SwitchError::Untouched)?;
     fs.rename(&temporary, &db_path.join(filename::CURRENT)).map_err(SwitchError::Uncertain)?;
     directory.fsync().map_err(SwitchError::Uncertain)
 }

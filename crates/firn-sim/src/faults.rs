@@ -1,0 +1,1 @@
+//! Faults at every operation of a run. (being written)

@@ -1,0 +1,122 @@
+//! Long runs and replays of the simulations.
+//!
+//! `firn-sim crash --seeds 0..100 [--steps 60] [--every 1] [--all-modes]` crashes at every operation of each seed's
+//! workload; `--seed S --operation N --policy P --mode M` looks at one point again.
+
+use std::collections::HashMap;
+use std::process::ExitCode;
+
+use firn_env::crash::LossPolicy;
+use firn_env::{Clock, SystemClock};
+use firn_sim::crash::{Figures, MODES, Plan, Point, check_point, explore};
+use firn_sim::workload::Workload;
+use firn_sim::{Violation, run};
+
+struct Arguments(HashMap<String, String>);
+
+impl Arguments {
+    fn number(&self, name: &str) -> Option<u64> {
+        self.0.get(name).map(|text| text.parse().unwrap_or_else(|_| usage(&format!("--{name} wants a number"))))
+    }
+}
+
+fn usage(problem: &str) -> ! {
+    eprintln!("{problem}\nusage: firn-sim crash [--seeds A..B | --seed S] [--steps N] [--every N] [--all-modes]");
+    eprintln!("       firn-sim crash --seed S --steps N --operation N --policy P --mode M");
+    std::process::exit(2)
+}
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let command = words.next().unwrap_or_default();
+    let mut arguments = HashMap::new();
+    while let Some(word) = words.next() {
+        let Some(name) = word.strip_prefix("--") else { usage(&format!("what is {word}?")) };
+        let value = if name == "all-modes" { String::new() } else { words.next().unwrap_or_default() };
+        arguments.insert(name.to_owned(), value);
+    }
+    let arguments = Arguments(arguments);
+    let seeds = match arguments.0.get("seeds").and_then(|text| text.split_once("..")) {
+        Some((from, to)) => match (from.parse(), to.parse()) {
+            (Ok(from), Ok(to)) => from..to,
+            _ => usage("--seeds wants A..B"),
+        },
+        None => {
+            let seed = arguments.number("seed").unwrap_or_default();
+            seed..seed + 1
+        }
+    };
+    let result = match command.as_str() {
+        "crash" => crash(seeds, &arguments),
+        other => usage(&format!("no command {other:?}")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(count) => {
+            eprintln!("{count} violations");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Violations in so many seeds are enough to look at.
+const MOST_VIOLATIONS: usize = 20;
+
+fn crash(seeds: std::ops::Range<u64>, arguments: &Arguments) -> Result<(), usize> {
+    let steps = usize::try_from(arguments.number("steps").unwrap_or(60)).unwrap_or(60);
+    let every = usize::try_from(arguments.number("every").unwrap_or(1)).unwrap_or(1);
+    let plan = Plan { every, all_modes: arguments.0.contains_key("all-modes") };
+    let clock = SystemClock::new();
+    let mut total = Figures::default();
+    let mut violations = 0;
+    for seed in seeds {
+        let outcome = run::run(Workload::draw(seed, steps)).and_then(|history| match arguments.number("operation") {
+            Some(at) => check_point(&history, Point { at, policy: policy(arguments), mode: mode(arguments) }),
+            None => explore(&history, plan),
+        });
+        match outcome {
+            Ok(figures) => total.add(figures),
+            Err(violation) => {
+                report(seed, &violation);
+                violations += 1;
+            }
+        }
+        if violations >= MOST_VIOLATIONS {
+            break;
+        }
+        if seed % 50 == 49 {
+            print(&total, seed, &clock);
+        }
+    }
+    print(&total, 0, &clock);
+    if violations == 0 { Ok(()) } else { Err(violations) }
+}
+
+fn print(total: &Figures, seed: u64, clock: &SystemClock) {
+    let seconds = clock.now_nanos() as f64 / 1e9;
+    let all = total.points + total.second_points;
+    println!(
+        "seed {seed}: {} operations, {} crash points and {} second crashes ({} refused), {seconds:.1} s, {:.0} points/s",
+        total.operations,
+        total.points,
+        total.second_points,
+        total.refused,
+        all as f64 / seconds
+    );
+}
+
+fn report(seed: u64, violation: &Violation) {
+    println!("VIOLATION (seed {seed}): {violation}");
+}
+
+fn policy(arguments: &Arguments) -> LossPolicy {
+    let wanted = arguments.0.get("policy").map(String::as_str).unwrap_or("KeepAll");
+    let found = LossPolicy::ALL.into_iter().find(|policy| format!("{policy:?}") == wanted);
+    found.unwrap_or_else(|| usage("--policy wants one of the loss policies"))
+}
+
+fn mode(arguments: &Arguments) -> firndb::options::WalRecoveryMode {
+    let wanted = arguments.0.get("mode").map(String::as_str).unwrap_or("point-in-time");
+    let found = MODES.iter().find(|(_, name)| *name == wanted);
+    found.map_or_else(|| usage("--mode wants one of the recovery modes"), |(mode, _)| *mode)
+}

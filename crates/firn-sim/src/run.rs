@@ -1,0 +1,282 @@
+//! Carrying a workload out.
+//!
+//! One thread does everything: the calls, and the background jobs when a step says so or when a call waits for them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use firn_env::FileSystem;
+use firn_env::crash::CrashFileSystem;
+use firn_error::{Error, Result};
+use firndb::options::{CompactRangeOptions, FlushOptions, WalRecoveryMode};
+use firndb::{ColumnFamily, ColumnFamilyDescriptor, Db, WriteBatch, WriteOptions};
+
+use crate::Violation;
+use crate::history::{FamilyLife, Floor, History, Span};
+use crate::model::Model;
+use crate::workload::{FamilyId, Logging, Record, Setup, Step, Workload};
+use crate::world::{db_path, environment};
+
+/// An open database with its families under their ids.
+pub struct Session {
+    /// The handle.
+    pub db: Db,
+    /// The families.
+    pub families: BTreeMap<FamilyId, ColumnFamily>,
+}
+
+impl Session {
+    /// Opens the database with these families, which must be all.
+    ///
+    /// # Errors
+    /// Those of the open.
+    pub fn open(
+        fs: Arc<dyn FileSystem>,
+        setup: &Setup,
+        names: &BTreeMap<FamilyId, String>,
+        mode: WalRecoveryMode,
+        seed: u64,
+    ) -> Result<Self> {
+        let options = setup.db_options(environment(fs, seed), mode);
+        let descriptors =
+            names.values().map(|name| ColumnFamilyDescriptor::new(name, setup.family_options())).collect();
+        let db = Db::open_cf(db_path(), options, descriptors)?;
+        let families = names.iter().filter_map(|(id, name)| Some((*id, db.cf(name)?))).collect();
+        Ok(Self { db, families })
+    }
+
+    fn family(&self, family: FamilyId) -> Result<&ColumnFamily> {
+        self.families
+            .get(&family)
+            .ok_or_else(|| Error::invalid_argument(format!("the workload has no family {family}")))
+    }
+
+    /// The batch of some records.
+    ///
+    /// # Errors
+    /// Unknown families.
+    pub fn batch(&self, records: &[Record]) -> Result<WriteBatch> {
+        let mut batch = WriteBatch::new();
+        for record in records {
+            let family = self.family(record.family())?;
+            match record {
+                Record::Put { key, value, .. } => batch.put_cf(family, key, value)?,
+                Record::Delete { key, .. } => batch.delete_cf(family, key)?,
+                Record::SingleDelete { key, .. } => batch.single_delete_cf(family, key)?,
+                Record::DeleteRange { begin, end, .. } => batch.delete_range_cf(family, begin, end)?,
+                Record::Merge { key, operand, .. } => batch.merge_cf(family, key, operand)?,
+            }
+        }
+        Ok(batch)
+    }
+
+    /// Carries out one step but [`Step::Reopen`].
+    ///
+    /// # Errors
+    /// What the database answers.
+    pub fn step(&mut self, setup: &Setup, step: &Step) -> Result<()> {
+        match step {
+            Step::Write { records, sync } => {
+                let disable_wal = setup.logging == Logging::None;
+                let options = WriteOptions { sync: *sync, disable_wal, ..WriteOptions::default() };
+                self.db.write_opt(&options, &mut self.batch(records)?)
+            }
+            Step::Flush { families, wait } => {
+                let options = FlushOptions { wait: *wait, allow_write_stall: true, ..FlushOptions::default() };
+                let families = families.iter().map(|id| self.family(*id)).collect::<Result<Vec<_>>>()?;
+                self.db.flush_cfs(&options, &families)
+            }
+            Step::Compact { family } => {
+                self.db.compact_range(&CompactRangeOptions::default(), self.family(*family)?, None, None)
+            }
+            Step::FlushWal { sync } => self.db.flush_wal(*sync),
+            Step::CreateFamily { family, name } => {
+                let created = self.db.create_cf(name, setup.family_options())?;
+                self.families.insert(*family, created);
+                Ok(())
+            }
+            Step::DropFamily { family } => {
+                self.db.drop_cf(self.family(*family)?)?;
+                self.families.remove(family);
+                Ok(())
+            }
+            Step::SetOptions { family, name, value } => self.db.set_options(self.family(*family)?, &[(name, value)]),
+            Step::Work { jobs } => {
+                let options = self.db.options(self.db.default_cf());
+                (0..*jobs).for_each(|_| {
+                    options.db.env.pools().run_one();
+                });
+                Ok(())
+            }
+            Step::WaitForCompact => self.db.wait_for_compact(),
+            Step::Reopen => Err(Error::not_supported("reopening is the runner's business")),
+        }
+    }
+}
+
+/// Whether a family's data does not depend on other families': unlogged, and flushed on its own.
+pub fn is_independent(setup: &Setup) -> bool {
+    setup.logging == Logging::None && !setup.atomic_flush
+}
+
+/// Runs a workload without faults and notes everything.
+///
+/// # Errors
+/// Any error of the database is a violation.
+pub fn run(workload: Workload) -> std::result::Result<History, Violation> {
+    let seed = workload.seed;
+    let steps = workload.steps.len();
+    let mut runner = Runner::new(workload);
+    let outcome = runner.run();
+    let hazards = runner.fs.hazards();
+    if !hazards.is_empty() {
+        let message = format!("files at risk: {}", hazards.join(", "));
+        return Err(Violation { replay: format!("crash --seed {seed} --steps {steps}"), message });
+    }
+    match outcome {
+        Ok(()) => Ok(runner.finish()),
+        Err((step, error)) => Err(Violation {
+            replay: format!("crash --seed {seed} --steps {steps}"),
+            message: format!("step {step} failed without a fault: {error}"),
+        }),
+    }
+}
+
+struct Runner {
+    fs: CrashFileSystem,
+    history: History,
+    model: Model,
+    /// The last write of each family.
+    last_write: BTreeMap<FamilyId, usize>,
+    sessions: u64,
+}
+
+impl Runner {
+    fn new(workload: Workload) -> Self {
+        let fs = CrashFileSystem::new();
+        let history = History {
+            workload,
+            journal: fs.take_journal(),
+            writes: Vec::new(),
+            fingerprints: vec![BTreeMap::new()],
+            durable: Floor::default(),
+            flushed: Floor::default(),
+            durable_of: BTreeMap::new(),
+            families: Vec::new(),
+        };
+        fs.start_journal();
+        Self { fs, history, model: Model::default(), last_write: BTreeMap::new(), sessions: 0 }
+    }
+
+    fn finish(mut self) -> History {
+        self.history.journal = self.fs.take_journal();
+        self.history
+    }
+
+    fn open(&mut self, names: &BTreeMap<FamilyId, String>) -> Result<Session> {
+        self.sessions += 1;
+        let seed = self.history.workload.seed.wrapping_mul(1000) + self.sessions;
+        let fs = Arc::new(self.fs.clone());
+        Session::open(fs, &self.history.workload.setup, names, WalRecoveryMode::PointInTimeRecovery, seed)
+    }
+
+    fn run(&mut self) -> std::result::Result<(), (usize, Error)> {
+        let steps = self.history.workload.steps.clone();
+        let setup = self.history.workload.setup.clone();
+        let mut names = BTreeMap::from([(0, "default".to_owned())]);
+        let start = self.fs.operations();
+        let mut session = self.open(&names).map_err(|error| (0, error))?;
+        let created = Span { start, end: self.fs.operations() };
+        self.history.families.push(FamilyLife { family: 0, name: "default".to_owned(), created, dropped: None });
+        for (i, step) in steps.iter().enumerate() {
+            let start = self.fs.operations();
+            if matches!(step, Step::Reopen) {
+                session.db.close().map_err(|error| (i, error))?;
+                drop(session);
+                session = self.open(&names).map_err(|error| (i, error))?;
+                self.note_reopen(&setup);
+                continue;
+            }
+            session.step(&setup, step).map_err(|error| (i, error))?;
+            let span = Span { start, end: self.fs.operations() };
+            self.note(&setup, step, span, &mut names);
+        }
+        Ok(())
+    }
+
+    /// After a close and an open, everything is there that was there before.
+    fn note_reopen(&mut self, setup: &Setup) {
+        let (now, writes) = (self.fs.operations(), self.history.writes.len());
+        let everything = setup.logging == Logging::All || !setup.avoid_flush_during_shutdown;
+        if everything {
+            self.history.flushed.raise(now, writes);
+        }
+        // A recovery that flushes makes durable what it recovered, and so does a close of what has no WAL.
+        if everything && (setup.logging == Logging::None || !setup.avoid_flush_during_recovery) {
+            self.raise_durable(now, writes);
+        }
+    }
+
+    fn raise_durable(&mut self, at: u64, writes: usize) {
+        self.history.durable.raise(at, writes);
+        self.history.flushed.raise(at, writes);
+        for (family, last) in &self.last_write {
+            self.history.durable_of.entry(*family).or_default().raise(at, (*last).min(writes));
+        }
+    }
+
+    fn note(&mut self, setup: &Setup, step: &Step, span: Span, names: &mut BTreeMap<FamilyId, String>) {
+        let issued = self.history.writes.len();
+        match step {
+            Step::Write { records, sync } => {
+                for record in records {
+                    self.model.apply(record);
+                    self.last_write.insert(record.family(), issued + 1);
+                }
+                self.history.writes.push(span);
+                self.history.fingerprints.push(self.model.fingerprints());
+                if *sync {
+                    self.raise_durable(span.end, issued + 1);
+                } else if setup.logging == Logging::All && !setup.manual_wal_flush {
+                    self.history.flushed.raise(span.end, issued + 1);
+                }
+            }
+            Step::Flush { families, wait: true } => {
+                let ids: Vec<FamilyId> =
+                    if setup.atomic_flush { names.keys().copied().collect() } else { families.clone() };
+                self.note_flushed(setup, span.end, &ids);
+            }
+            Step::Compact { family } => self.note_flushed(setup, span.end, &[*family]),
+            Step::FlushWal { sync: true } => self.raise_durable(span.end, issued),
+            Step::FlushWal { sync: false } => self.history.flushed.raise(span.end, issued),
+            Step::CreateFamily { family, name } => {
+                names.insert(*family, name.clone());
+                let life = FamilyLife { family: *family, name: name.clone(), created: span, dropped: None };
+                self.history.families.push(life);
+            }
+            Step::DropFamily { family } => {
+                names.remove(family);
+                self.last_write.remove(family);
+                if let Some(life) = self.history.families.iter_mut().find(|life| life.family == *family) {
+                    life.dropped = Some(span);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What the flushed families hold is durable, and with it everything before.
+    fn note_flushed(&mut self, setup: &Setup, at: u64, families: &[FamilyId]) {
+        let lasts: Vec<(FamilyId, usize)> =
+            families.iter().filter_map(|family| Some((*family, *self.last_write.get(family)?))).collect();
+        for (family, last) in &lasts {
+            self.history.durable_of.entry(*family).or_default().raise(at, *last);
+        }
+        if !is_independent(setup)
+            && let Some(last) = lasts.iter().map(|(_, last)| *last).max()
+        {
+            self.history.durable.raise(at, last);
+            self.history.flushed.raise(at, last);
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Random workloads: options and steps drawn from a seed.
+//!
+//! Always true here: a workload is valid (single deletes follow exactly one put, families are used while they exist, options
+//! do not contradict each other), so every error of a run without faults is the database's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use firn_env::{Env, NullLogger};
+use firn_format::compression::CompressionType;
+use firndb::merge::StringAppendOperator;
+use firndb::options::{CompactionStyle, WalRecoveryMode};
+use firndb::{ColumnFamilyOptions, DbOptions};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+/// Tells families apart, those of the same name too; 0 is the default family.
+pub type FamilyId = usize;
+
+/// One record of a batch.
+#[derive(Clone, Debug)]
+pub enum Record {
+    /// Sets a value.
+    Put { family: FamilyId, key: Vec<u8>, value: Vec<u8> },
+    /// Removes a key.
+    Delete { family: FamilyId, key: Vec<u8> },
+    /// Removes a key that was put once.
+    SingleDelete { family: FamilyId, key: Vec<u8> },
+    /// Removes keys from `begin` to before `end`.
+    DeleteRange { family: FamilyId, begin: Vec<u8>, end: Vec<u8> },
+    /// Appends to a value.
+    Merge { family: FamilyId, key: Vec<u8>, operand: Vec<u8> },
+}
+
+impl Record {
+    /// The family it is about.
+    pub fn family(&self) -> FamilyId {
+        match self {
+            Self::Put { family, .. }
+            | Self::Delete { family, .. }
+            | Self::SingleDelete { family, .. }
+            | Self::DeleteRange { family, .. }
+            | Self::Merge { family, .. } => *family,
+        }
+    }
+}
+
+/// One call of the database.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// A batch.
+    Write { records: Vec<Record>, sync: bool },
+    /// Memtables to tables.
+    Flush { families: Vec<FamilyId>, wait: bool },
+    /// Everything to the last level.
+    Compact { family: FamilyId },
+    /// The WAL's buffer to the system, or to the disk.
+    FlushWal { sync: bool },
+    /// A new family; names are used again.
+    CreateFamily { family: FamilyId, name: String },
+    /// A family goes.
+    DropFamily { family: FamilyId },
+    /// An option of a family changes.
+    SetOptions { family: FamilyId, name: &'static str, value: &'static str },
+    /// So many background jobs run.
+    Work { jobs: usize },
+    /// Background work runs until none is due.
+    WaitForCompact,
+    /// Close and open.
+    Reopen,
+}
+
+/// Whether writes go to the WAL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Logging {
+    /// All do.
+    All,
+    /// None do.
+    None,
+}
+
+/// The options of a workload's database, those that matter for what survives.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Whether writes go to the WAL.
+    pub logging: Logging,
+    /// Obsolete WALs that are used again.
+    pub recycle: usize,
+    /// Whether records wait in a buffer.
+    pub manual_wal_flush: bool,
+    /// Whether replayed data stays in memtables.
+    pub avoid_flush_during_recovery: bool,
+    /// Whether closing leaves unlogged data behind.
+    pub avoid_flush_during_shutdown: bool,
+    /// Whether families are flushed together.
+    pub atomic_flush: bool,
+    /// Whether the MANIFEST knows synced WALs.
+    pub track_wals_in_manifest: bool,
+    /// Whether WALs know their predecessors.
+    pub verify_wals: bool,
+    /// Whether WAL records are compressed.
+    pub wal_compression: bool,
+    /// Whether the MANIFEST is rewritten often.
+    pub small_manifest: bool,
+    /// Whether WALs lie elsewhere.
+    pub wal_dir: bool,
+    /// Whether obsolete WALs are kept for a while.
+    pub archive: bool,
+    /// Whether WALs are mapped; the buffered writer otherwise.
+    pub mapped_wal: bool,
+    /// Whether syncs are `fsync`.
+    pub use_fsync: bool,
+    /// Whether compactions are universal.
+    pub universal: bool,
+    /// Tables of level 0 that start a compaction.
+    pub level0_trigger: i32,
+    /// Bytes of a table.
+    pub target_file_size: u64,
+    /// Bytes of all WALs that force flushes; 0 is the default.
+    pub max_total_wal_size: u64,
+    /// Whether memtables wait for each other before they are flushed.
+    pub merge_memtables: bool,
+}
+
+impl Setup {
+    fn draw(rng: &mut StdRng) -> Self {
+        let logging = if rng.random_bool(0.15) { Logging::None } else { Logging::All };
+        let archive = rng.random_bool(0.1);
+        let recycle =
+            if logging == Logging::All && !archive && rng.random_bool(0.35) { rng.random_range(1..4) } else { 0 };
+        Self {
+            logging,
+            recycle,
+            manual_wal_flush: rng.random_bool(0.2),
+            avoid_flush_during_recovery: rng.random_bool(0.3),
+            avoid_flush_during_shutdown: logging == Logging::All && rng.random_bool(0.3),
+            atomic_flush: rng.random_bool(if logging == Logging::None { 0.7 } else { 0.2 }),
+            track_wals_in_manifest: rng.random_bool(0.2),
+            verify_wals: recycle == 0 && rng.random_bool(0.2),
+            wal_compression: rng.random_bool(0.15),
+            small_manifest: rng.random_bool(0.2),
+            wal_dir: rng.random_bool(0.15),
+            archive,
+            mapped_wal: rng.random_bool(0.7),
+            use_fsync: rng.random_bool(0.1),
+            universal: rng.random_bool(0.15),
+            level0_trigger: *[2, 3, 4].choose(rng).unwrap_or(&4),
+            target_file_size: *[4_000, 20_000, 1 << 20].choose(rng).unwrap_or(&20_000),
+            max_total_wal_size: *[0, 0, 30_000].choose(rng).unwrap_or(&0),
+            merge_memtables: rng.random_bool(0.15),
+        }
+    }
+
+    /// The database's options under a recovery mode.
+    pub fn db_options(&self, env: Env, mode: WalRecoveryMode) -> DbOptions {
+        DbOptions {
+            env,
+            create_if_missing: true,
+            info_log: Some(Arc::new(NullLogger)),
+            wal_recovery_mode: mode,
+            recycle_log_file_num: self.recycle,
+            manual_wal_flush: self.manual_wal_flush,
+            avoid_flush_during_recovery: self.avoid_flush_during_recovery,
+            avoid_flush_during_shutdown: self.avoid_flush_during_shutdown,
+            atomic_flush: self.atomic_flush,
+            track_and_verify_wals_in_manifest: self.track_wals_in_manifest,
+            track_and_verify_wals: self.verify_wals,
+            wal_compression: if self.wal_compression { CompressionType::Zstd } else { CompressionType::None },
+            max_manifest_file_size: if self.small_manifest { 1000 } else { 1 << 30 },
+            max_manifest_space_amp_pct: if self.small_manifest { 0 } else { 500 },
+            wal_dir: if self.wal_dir { "/wal".to_owned() } else { String::new() },
+            wal_ttl_seconds: if self.archive { 1000 } else { 0 },
+            allow_fallocate: self.mapped_wal,
+            use_fsync: self.use_fsync,
+            max_total_wal_size: self.max_total_wal_size,
+            max_background_jobs: 2,
+            ..DbOptions::default()
+        }
+    }
+
+    /// The options of each family.
+    pub fn family_options(&self) -> ColumnFamilyOptions {
+        let mut options = ColumnFamilyOptions {
+            write_buffer_size: 64 << 10,
+            max_write_buffer_number: 8,
+            min_write_buffer_number_to_merge: if self.merge_memtables { 2 } else { 1 },
+            level0_file_num_compaction_trigger: self.level0_trigger,
+            target_file_size_base: self.target_file_size,
+            max_bytes_for_level_base: 40_000,
+            compaction_style: if self.universal { CompactionStyle::Universal } else { CompactionStyle::Level },
+            merge_operator: Some(Arc::new(StringAppendOperator::new(","))),
+            compression: CompressionType::None,
+            ..ColumnFamilyOptions::default()
+        };
+        if let Some(table) = options.table_factory.block_based_mut() {
+            // Images of one moment hold different files under the same names: nothing may be shared between opens.
+            table.no_block_cache = true;
+            table.block_cache = None;
+            table.block_size = 1000;
+        }
+        options
+    }
+}
+
+/// Options and steps.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// What it was drawn from.
+    pub seed: u64,
+    /// The options.
+    pub setup: Setup,
+    /// The calls, in order.
+    pub steps: Vec<Step>,
+}
+
+impl Workload {
+    /// The workload of a seed, with so many steps.
+    pub fn draw(seed: u64, steps: usize) -> Self {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let setup = Setup::draw(&mut rng);
+        let mut drawer = Drawer {
+            rng,
+            logging: setup.logging,
+            sync_chance: 0.0,
+            live: BTreeMap::from([(0, "default".to_owned())]),
+            next_family: 1,
+            once: BTreeSet::new(),
+            written: 0,
+        };
+        drawer.sync_chance = *[0.0, 0.1, 0.4, 1.0].choose(&mut drawer.rng).unwrap_or(&0.1);
+        let steps = (0..steps).map(|_| drawer.step()).collect();
+        Self { seed, setup, steps }
+    }
+}
+
+struct Drawer {
+    rng: StdRng,
+    logging: Logging,
+    sync_chance: f64,
+    live: BTreeMap<FamilyId, String>,
+    next_family: FamilyId,
+    /// Keys that were put once since they did not exist, for single deletes.
+    once: BTreeSet<(FamilyId, Vec<u8>)>,
+    /// Counts values, so that no two are alike.
+    written: u64,
+}
+
+impl Drawer {
+    fn step(&mut self) -> Step {
+        match self.rng.random_range(0..100) {
+            0..56 => self.write(),
+            56..66 => {
+                let all = self.rng.random_bool(0.3);
+                let families = if all { self.live.keys().copied().collect() } else { vec![self.family()] };
+                Step::Flush { families, wait: self.rng.random_bool(0.5) }
+            }
+            66..71 => Step::Compact { family: self.family() },
+            71..76 if self.logging == Logging::All => Step::FlushWal { sync: self.rng.random_bool(0.6) },
+            76..80 if self.live.len() < 4 => {
+                let family = self.next_family;
+                self.next_family += 1;
+                let name = (0..4).map(|i| format!("cf{i}")).find(|name| !self.live.values().any(|used| used == name));
+                let name = name.unwrap_or_default();
+                self.live.insert(family, name.clone());
+                Step::CreateFamily { family, name }
+            }
+            80..83 if self.live.len() > 1 => {
+                let family = self.live.keys().copied().skip(1).collect::<Vec<_>>().choose(&mut self.rng).copied();
+                let family = family.unwrap_or_default();
+                self.live.remove(&family);
+                self.once.retain(|(id, _)| *id != family);
+                Step::DropFamily { family }
+            }
+            83..85 => {
+                let (name, value) = *[
+                    ("level0_file_num_compaction_trigger", "2"),
+                    ("target_file_size_base", "3000"),
+                    ("disable_auto_compactions", "true"),
+                    ("disable_auto_compactions", "false"),
+                ]
+                .choose(&mut self.rng)
+                .unwrap_or(&("disable_auto_compactions", "false"));
+                Step::SetOptions { family: self.family(), name, value }
+            }
+            85..92 => Step::Work { jobs: self.rng.random_range(1..3) },
+            92..94 => Step::WaitForCompact,
+            94..97 => Step::Reopen,
+            _ => self.write(),
+        }
+    }
+
+    fn family(&mut self) -> FamilyId {
+        let ids: Vec<FamilyId> = self.live.keys().copied().collect();
+        ids.choose(&mut self.rng).copied().unwrap_or_default()
+    }
+
+    fn write(&mut self) -> Step {
+        let count = match self.rng.random_range(0..10) {
+            0..5 => 1,
+            5..9 => self.rng.random_range(2..6),
+            _ => self.rng.random_range(6..20),
+        };
+        let records = (0..count).map(|_| self.record()).collect();
+        let sync = self.logging == Logging::All && self.rng.random_bool(self.sync_chance);
+        Step::Write { records, sync }
+    }
+
+    fn record(&mut self) -> Record {
+        let family = self.family();
+        let number = self.rng.random_range(0..30);
+        let key = |prefix: char| format!("{prefix}{number:02}").into_bytes();
+        match self.rng.random_range(0..20) {
+            0..10 => Record::Put { family, key: key('k'), value: self.value() },
+            10..12 => Record::Delete { family, key: key('k') },
+            12..15 => {
+                // A key of this kind is put once and then deleted once.
+                let key = key('s');
+                if self.once.remove(&(family, key.clone())) {
+                    return Record::SingleDelete { family, key };
+                }
+                self.once.insert((family, key.clone()));
+                Record::Put { family, key, value: self.value() }
+            }
+            15..16 => {
+                let end = format!("k{:02}", number + self.rng.random_range(1..8)).into_bytes();
+                Record::DeleteRange { family, begin: key('k'), end }
+            }
+            16..19 => Record::Merge { family, key: key('m'), operand: format!("{}", self.next()).into_bytes() },
+            _ => Record::Delete { family, key: key('m') },
+        }
+    }
+
+    fn next(&mut self) -> u64 {
+        self.written += 1;
+        self.written
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let bytes = match self.rng.random_range(0..40) {
+            0..30 => self.rng.random_range(0..60),
+            30..38 => self.rng.random_range(60..1500),
+            38 => self.rng.random_range(4000..9000),
+            _ => self.rng.random_range(30_000..36_000),
+        };
+        let number = self.next();
+        let mut value = format!("v{number}:").into_bytes();
+        value.extend((0..bytes).map(|i: u64| b'a' + ((i * 7 + i / 13 + number) % 26) as u8));
+        value
+    }
+}

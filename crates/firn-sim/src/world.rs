@@ -1,0 +1,24 @@
+//! The outside world of a simulated database: one thread, a clock that stands still, seeded randomness.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use firn_env::entropy::SeededEntropy;
+use firn_env::{Env, FileSystem, JobPools, ManualClock};
+
+/// Where the simulated database lies.
+pub const DB_PATH: &str = "/db";
+
+/// The path of the simulated database.
+pub fn db_path() -> &'static Path {
+    Path::new(DB_PATH)
+}
+
+/// An environment over `fs` whose background jobs run when somebody waits for them. The seed tells the sessions of a run
+/// apart; no two opens of one directory may share it.
+pub fn environment(fs: Arc<dyn FileSystem>, seed: u64) -> Env {
+    Env::with_file_system(fs)
+        .with_clock(Arc::new(ManualClock::new(1_700_000_000_000_000)))
+        .with_pools(Arc::new(JobPools::stepped()))
+        .with_entropy(Arc::new(SeededEntropy::new(seed)))
+}
