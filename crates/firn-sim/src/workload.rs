@@ -20,6 +20,7 @@ pub type FamilyId = usize;
 
 /// One record of a batch.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the fields are named after what they are")]
 pub enum Record {
     /// Sets a value.
     Put { family: FamilyId, key: Vec<u8>, value: Vec<u8> },
@@ -48,6 +49,7 @@ impl Record {
 
 /// One call of the database.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the fields are named after what they are")]
 pub enum Step {
     /// A batch.
     Write { records: Vec<Record>, sync: bool },

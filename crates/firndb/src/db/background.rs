@@ -139,6 +139,14 @@ impl DbInner {
     /// Queues the families of a request that have something to flush.
     pub(crate) fn queue_flush(&self, state: &mut DbState, mut request: FlushRequest) {
         let atomic = self.options().atomic_flush;
+        if atomic {
+            // A flush takes what is immutable in all families: a part of that would be a state that never was. The end of
+            // one that runs queues what came meanwhile.
+            if state.families.values().any(|family| family.flushing > 0) {
+                return;
+            }
+            request.families = state.families.keys().copied().collect();
+        }
         request.families.retain(|id| {
             state.families.get(id).is_some_and(|family| {
                 !family.queued_for_flush && family.flushing == 0 && (atomic || family.is_flush_pending())

@@ -480,8 +480,7 @@ impl DbInner {
         let use_fsync = self.options().use_fsync;
         let mut synced = Vec::new();
         for wal in &mut log.unsynced {
-            wal.sync(use_fsync)?;
-            wal.close()?;
+            wal.finish(use_fsync)?;
             synced.push(WalAddition { number: wal.number(), synced_size_bytes: Some(wal.size_bytes()) });
         }
         log.unsynced.clear();

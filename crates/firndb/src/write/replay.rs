@@ -72,7 +72,10 @@ const MAX_NOTICES: usize = 64;
 struct Previous {
     number: u64,
     last_sequence: u64,
+    /// The size of the file.
     size_bytes: u64,
+    /// Where its last record ends; what lies behind is space that a writer had reserved when it was killed.
+    end_bytes: u64,
 }
 
 /// The state of a replay over several logs.
@@ -196,7 +199,8 @@ impl WalReplay {
             self.stop(number);
         }
         if !self.stopped {
-            self.previous = Some(Previous { number: number.get(), last_sequence, size_bytes });
+            let end_bytes = reader.record_end();
+            self.previous = Some(Previous { number: number.get(), last_sequence, size_bytes, end_bytes });
         }
         Ok(log)
     }
@@ -249,7 +253,7 @@ impl WalReplay {
                  {last_sequence}. Observed {}. (Last sequence number equal to 0 indicates no WAL records)",
                 seen.last_sequence
             ),
-            Some(seen) if seen.size_bytes != size_bytes => format!(
+            Some(seen) if seen.size_bytes != size_bytes && seen.end_bytes != size_bytes => format!(
                 "Mismatched size of the WAL of log number {log_number}. Recorded {size_bytes} bytes. Observed {} bytes.",
                 seen.size_bytes
             ),

@@ -204,28 +204,36 @@ fn write_batch(sequence: u64) -> WriteBatch {
 
 #[test]
 fn predecessors_are_checked() {
+    let check_reserved =
+        |change: &dyn Fn(&mut PredecessorInfo), numbers: &[u64], expected: Result<&str, &str>, reserved: bool| {
+            let env = Env::memory();
+            let mut info = write_log(&env, 4, &[("a", 1), ("b", 2)]).as_predecessor();
+            let reserved_bytes = if reserved { 65536 } else { info.size_bytes };
+            change(&mut info);
+            let file = env.fs().new_writable_file(&path(8), &FileOptions::default()).unwrap();
+            let mut wal = WalWriter::new(file, WalFormat { number: FileNumber(8), ..WalFormat::default() }).unwrap();
+            wal.append_predecessor(&info).unwrap();
+            wal.append_batch(write_batch(3).data()).unwrap();
+            wal.flush().unwrap();
+            // A kill leaves the space that the writer of the first log had reserved.
+            env.fs().truncate(&path(4), reserved_bytes).unwrap();
+            let absolute = ReplayOptions { verify_predecessors: true, ..options(RecoveryMode::AbsoluteConsistency) };
+            let (result, _) = replay_numbers(&env, numbers, absolute);
+            match (&result, expected) {
+                (Err(message), Err(start)) => assert!(message.starts_with(start), "{message}"),
+                _ => assert_eq!(result.as_deref().map_err(String::as_str), expected),
+            }
+            let ignoring = ReplayOptions { verify_predecessors: false, ..absolute };
+            assert!(replay_numbers(&env, numbers, ignoring).0.is_ok());
+            if expected.is_err() {
+                let stopping = ReplayOptions { mode: RecoveryMode::PointInTime, ..absolute };
+                let (_, replay) = replay_numbers(&env, numbers, stopping);
+                assert_eq!(replay.stopped_at(), Some(FileNumber(info.log_number)));
+            }
+        };
     let check = |change: &dyn Fn(&mut PredecessorInfo), numbers: &[u64], expected: Result<&str, &str>| {
-        let env = Env::memory();
-        let mut info = write_log(&env, 4, &[("a", 1), ("b", 2)]).as_predecessor();
-        change(&mut info);
-        let file = env.fs().new_writable_file(&path(8), &FileOptions::default()).unwrap();
-        let mut wal = WalWriter::new(file, WalFormat { number: FileNumber(8), ..WalFormat::default() }).unwrap();
-        wal.append_predecessor(&info).unwrap();
-        wal.append_batch(write_batch(3).data()).unwrap();
-        wal.flush().unwrap();
-        let absolute = ReplayOptions { verify_predecessors: true, ..options(RecoveryMode::AbsoluteConsistency) };
-        let (result, _) = replay_numbers(&env, numbers, absolute);
-        match (&result, expected) {
-            (Err(message), Err(start)) => assert!(message.starts_with(start), "{message}"),
-            _ => assert_eq!(result.as_deref().map_err(String::as_str), expected),
-        }
-        let ignoring = ReplayOptions { verify_predecessors: false, ..absolute };
-        assert!(replay_numbers(&env, numbers, ignoring).0.is_ok());
-        if expected.is_err() {
-            let stopping = ReplayOptions { mode: RecoveryMode::PointInTime, ..absolute };
-            let (_, replay) = replay_numbers(&env, numbers, stopping);
-            assert_eq!(replay.stopped_at(), Some(FileNumber(info.log_number)));
-        }
+        check_reserved(change, numbers, expected, false);
+        check_reserved(change, numbers, expected, true);
     };
     check(&|_| {}, &[4, 8], Ok("abk"));
     check(&|_| {}, &[8], Err("Missing WAL of log number 4"));

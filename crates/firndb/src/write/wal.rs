@@ -208,6 +208,21 @@ impl WalWriter {
         self.file.close()
     }
 
+    /// Closes the log and makes it durable, its size included: behind a cut that was lost, a reader may find reserved space
+    /// or the records of an earlier life, and take them for damage.
+    ///
+    /// # Errors
+    /// What the file reports; the log must then not be used any more.
+    pub fn finish(&mut self, use_fsync: bool) -> Result<()> {
+        self.usable()?;
+        let handle = self.file.sync_handle();
+        let finished = match handle {
+            Some(handle) => self.file.close().and_then(|()| handle.sync()),
+            None => self.sync(use_fsync).and_then(|()| self.file.close()),
+        };
+        self.remember(finished)
+    }
+
     fn usable(&self) -> Result<()> {
         match &self.broken {
             None => Ok(()),

@@ -1,1 +1,0 @@
-//! Faults at every operation of a run. (being written)

@@ -1,0 +1,108 @@
+//! What power failures and kills leave of a database, one case each; `firn-sim` looks at all of them.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+
+use firndb::env::Env;
+use firndb::env::crash::{CrashFileSystem, LossPolicy, Tree};
+use firndb::options::FlushOptions;
+use firndb::{ColumnFamilyDescriptor, Db, DbOptions, Options, WriteOptions};
+
+const SYNC: WriteOptions = WriteOptions {
+    sync: true,
+    disable_wal: false,
+    ignore_missing_column_families: false,
+    no_slowdown: false,
+    low_pri: false,
+    memtable_insert_hint_per_batch: false,
+    rate_limiter_priority: firndb::options::IoPriority::Unlimited,
+    protection_bytes_per_key: 0,
+};
+
+fn options(fs: &CrashFileSystem) -> DbOptions {
+    DbOptions {
+        env: Env::with_file_system(Arc::new(fs.clone())),
+        create_if_missing: true,
+        create_missing_column_families: true,
+        ..DbOptions::default()
+    }
+}
+
+fn open(db: DbOptions) -> firndb::Result<Db> {
+    let family = |name| ColumnFamilyDescriptor::new(name, Options::default().cf);
+    Db::open_cf("/db", db, vec![family("default"), family("second")])
+}
+
+fn reboot(image: Tree) -> CrashFileSystem {
+    CrashFileSystem::from_image(image)
+}
+
+#[test]
+fn a_synced_write_to_a_new_database_survives_with_the_directory_it_lies_in() {
+    let fs = CrashFileSystem::new();
+    let db = open(options(&fs)).unwrap();
+    db.put_opt(&SYNC, db.default_cf(), "key", "value").unwrap();
+    let fs = reboot(fs.crash(LossPolicy::DropAll, 0));
+    let db = open(options(&fs)).unwrap();
+    assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+}
+
+#[test]
+fn current_never_names_a_manifest_whose_own_name_was_lost() {
+    let fs = CrashFileSystem::new();
+    fs.start_journal();
+    drop(open(options(&fs)).unwrap());
+    let journal = fs.take_journal();
+    let mut replay = journal.replay();
+    while replay.advance() {
+        for seed in 0..8 {
+            let fs = reboot(replay.disk().image(LossPolicy::Scatter, seed));
+            if let Err(error) = open(options(&fs)) {
+                panic!("after {}: {error}", journal.describe(replay.at() - 1));
+            }
+        }
+    }
+}
+
+#[test]
+fn writes_that_stay_in_memory_at_recovery_are_durable_before_later_ones_are() {
+    let fs = CrashFileSystem::new();
+    let keep_in_memory = || DbOptions { avoid_flush_during_recovery: true, ..options(&fs) };
+    let db = open(keep_in_memory()).unwrap();
+    db.put_opt(&SYNC, db.default_cf(), "first", "1").unwrap();
+    db.put("second", "2").unwrap(); // not synced
+    db.close().unwrap();
+    let db = open(keep_in_memory()).unwrap();
+    db.put_opt(&SYNC, db.default_cf(), "third", "3").unwrap();
+    let fs = reboot(fs.crash(LossPolicy::DropAll, 0));
+    let db = open(options(&fs)).unwrap();
+    for (key, value) in [("first", b"1"), ("second", b"2"), ("third", b"3")] {
+        assert_eq!(db.get(key).unwrap().as_deref(), Some(&value[..]), "{key}");
+    }
+}
+
+#[test]
+fn a_damaged_wal_is_read_by_one_recovery_only() {
+    let fs = CrashFileSystem::new();
+    let db = open(options(&fs)).unwrap();
+    db.put("flushed", "1").unwrap();
+    db.flush(&FlushOptions::default(), db.default_cf()).unwrap();
+    let second = db.cf("second").unwrap();
+    db.put_opt(&SYNC, &second, "synced", "2").unwrap();
+    db.put_opt(&WriteOptions::default(), &second, "torn", [7; 2000]).unwrap();
+    let torn = (0..100).map(|seed| fs.crash(LossPolicy::Tear, seed)).find(|image| {
+        let wals = image.files().into_iter().filter(|(path, _)| path.ends_with(".log"));
+        wals.max().is_some_and(|(_, bytes)| bytes.contains(&7) && !bytes.windows(2000).any(|part| part == [7; 2000]))
+    });
+    let fs = reboot(torn.unwrap());
+    for _ in 0..3 {
+        let keep_in_memory = DbOptions { avoid_flush_during_recovery: true, ..options(&fs) };
+        let db = open(keep_in_memory).unwrap();
+        let second = db.cf("second").unwrap();
+        assert_eq!(db.get("flushed").unwrap().as_deref(), Some(&b"1"[..]));
+        let synced = db.get_opt(&firndb::ReadOptions::default(), &second, "synced").unwrap();
+        assert_eq!(synced.as_deref(), Some(&b"2"[..]));
+        db.close().unwrap();
+    }
+}
