@@ -12,7 +12,7 @@ fn nothing_is_lost_whenever_it_crashes() {
     let number = |name, default| std::env::var(name).map_or(default, |text| text.parse::<u64>().unwrap());
     let first = number("FIRN_SIM_FIRST_SEED", 0);
     let mut total = Figures::default();
-    for seed in first..first + number("FIRN_SIM_SEEDS", 30) {
+    for seed in first..first + number("FIRN_SIM_SEEDS", 16) {
         let explored =
             run(Workload::draw(seed, 40)).and_then(|history| explore(&history, Plan { every: 9, all_modes: false }));
         match explored {

@@ -106,3 +106,24 @@ fn a_damaged_wal_is_read_by_one_recovery_only() {
         db.close().unwrap();
     }
 }
+
+#[test]
+fn a_wal_whose_predecessor_is_in_tables_misses_nothing() {
+    let fs = CrashFileSystem::new();
+    fs.start_journal();
+    let verifying = |fs: &CrashFileSystem| DbOptions { track_and_verify_wals: true, ..options(fs) };
+    let db = open(verifying(&fs)).unwrap();
+    for _ in 0..4 {
+        db.put("key", "value").unwrap();
+        db.flush(&FlushOptions::default(), db.default_cf()).unwrap();
+    }
+    db.put("last", "value").unwrap();
+    let journal = fs.take_journal();
+    let mut replay = journal.replay();
+    while replay.advance() {
+        let fs = reboot(replay.disk().image(LossPolicy::KeepAll, 0));
+        if let Err(error) = open(verifying(&fs)) {
+            panic!("after {}: {error}", journal.describe(replay.at() - 1));
+        }
+    }
+}

@@ -405,7 +405,7 @@ impl DbInner {
                 return Err(error.clone());
             }
             if state.is_ingesting(id) {
-                self.background.wait(state);
+                self.wait_for_background(state);
                 continue;
             }
             match self.with_picker_input(state, id, |input| pick_manual(input, &step)) {
@@ -440,7 +440,7 @@ impl DbInner {
         data.check_live()?;
         let mut state = self.state.lock();
         while state.is_ingesting(data.id) {
-            self.background.wait(&mut state);
+            self.wait_for_background(&mut state);
         }
         let picked =
             self.with_picker_input(&state, data.id, |input| pick_files(input, numbers, output_level, 0, &data.name));

@@ -117,7 +117,7 @@ impl DbInner {
         let mut state = self.state.lock();
         state.deletions_disabled += 1;
         while state.removals_running > 0 {
-            self.background.wait(&mut state);
+            self.wait_for_background(&mut state);
         }
         Ok(())
     }

@@ -32,6 +32,8 @@ pub(crate) struct Replayed {
     pub(crate) edits: Vec<VersionEdit>,
     /// The empty batch that the first new WAL must begin with.
     pub(crate) resume_marker: Option<Vec<u8>>,
+    /// Whether what no table has yet stays in memtables.
+    keep_in_memory: bool,
     /// WALs that stay alive because what they hold lies in memtables only.
     pub(crate) kept_wals: Vec<LiveWal>,
     /// What the info log should say.
@@ -70,7 +72,7 @@ impl DbInner {
             mode: recovery_mode(options.wal_recovery_mode),
             paranoid_checks: options.paranoid_checks,
             verify_predecessors: options.track_and_verify_wals,
-            min_number: state.versions.min_log_number_to_keep(),
+            min_number: self.first_wal_to_replay(state),
         });
         let mut flushed: BTreeMap<u32, bool> = BTreeMap::new();
         let mut prepared: BTreeMap<Vec<u8>, Prepared> = BTreeMap::new();
@@ -112,26 +114,25 @@ impl DbInner {
         state.versions.numbers().mark_used(last);
         self.undecided_transactions(state, &prepared, &mut replayed)?;
         if writable {
-<<<<<<< HEAD
-            self.finish_replay(state, table_job, last, &flushed, sizes, &mut replayed)?;
-=======
             // What stays in memory is read from its WALs again, and would meet the damage again, beyond which other families
             // may have tables by then.
-            let keep_in_memory =
+            replayed.keep_in_memory =
                 options.avoid_flush_during_recovery && !options.allow_2pc && replay.stopped_at().is_none();
-            self.finish_replay(state, last, keep_in_memory, &flushed, sizes, &mut replayed)?;
->>>>>>> da9831b (wip)
+            self.finish_replay(state, table_job, last, &flushed, sizes, &mut replayed)?;
         }
         Ok(replayed)
+    }
+
+    /// WALs below this hold nothing that the tables lack.
+    fn first_wal_to_replay(&self, state: &DbState) -> FileNumber {
+        let kept = state.versions.min_log_number_to_keep();
+        if self.options().allow_2pc { kept } else { kept.max(state.versions.min_log_number_with_unflushed_data()) }
     }
 
     /// The WALs to read, ascending.
     fn wals_to_replay(&self, state: &DbState) -> Result<Vec<FileNumber>> {
         let options = self.options();
-        let mut from = state.versions.min_log_number_to_keep();
-        if !options.allow_2pc {
-            from = from.max(state.versions.min_log_number_with_unflushed_data());
-        }
+        let from = self.first_wal_to_replay(state);
         let names = match self.env.fs().children(&self.layout.wal_dir) {
             Ok(names) => names,
             Err(error) if error.is_path_not_found() => Vec::new(),
@@ -195,7 +196,6 @@ impl DbInner {
         state: &mut MutexGuard<'_, DbState>,
         table_job: TableJob,
         last: FileNumber,
-        keep_in_memory: bool,
         flushed: &BTreeMap<u32, bool>,
         wals: Vec<LiveWal>,
         replayed: &mut Replayed,
@@ -209,7 +209,7 @@ impl DbInner {
             let Some(family) = state.families.get(&id).filter(|_| needs_logs) else { continue };
             let was_flushed = flushed.contains_key(&id);
             if !family.mem.is_empty() {
-                if keep_in_memory && !was_flushed {
+                if replayed.keep_in_memory && !was_flushed {
                     any_kept = true;
                     continue;
                 }

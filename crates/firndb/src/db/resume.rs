@@ -226,7 +226,7 @@ impl DbInner {
             return self.go_on(state);
         }
         while state.flushes_running > 0 || state.compactions_running > 0 || !state.running.is_empty() {
-            self.background.wait(&mut state);
+            self.wait_for_background(&mut state);
         }
         let Some(error) = state.errors.error().cloned() else { return self.go_on(state) };
         if error.severity() >= Severity::Fatal {
