@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use common::{Contents, have_tools, rocksdb_accepts, scan_all};
+use firn_env::FileSystem;
+use firn_env::crash::{CrashFileSystem, LossPolicy};
+use firndb::env::Env;
 use firndb::file_checksum::FileChecksumGenCrc32cFactory;
 use firndb::merge::StringAppendOperator;
 use firndb::options::{
@@ -602,4 +605,73 @@ fn an_import_that_fails_leaves_no_family() {
     assert_eq!((to.db().column_families().len(), to.tables()), (1, 0));
     to.put("a", "goes on");
     assert_eq!(to.contents(), ["a=goes on"]);
+}
+
+/// Runs an ingestion on a file system that knows what a crash leaves, and looks at the database at every moment of it.
+fn crash_anywhere_in(move_files: bool, write_global_seqno: bool, policy: LossPolicy) {
+    let fs = Arc::new(CrashFileSystem::new());
+    let mut options = Options::default();
+    options.db.create_if_missing = true;
+    options.db.env = Env::with_file_system(fs.clone());
+    let db = Db::open("/db", options.clone()).unwrap();
+    let sync = WriteOptions { sync: true, ..WriteOptions::default() };
+    for key in ["a", "b", "c"] {
+        db.put_opt(&sync, db.default_cf(), key, "old").unwrap();
+    }
+    let mut writer = sst_file_writer(&options);
+    let files: Vec<PathBuf> = [["a", "x"], ["b", "y"]]
+        .into_iter()
+        .map(|keys| {
+            let path = PathBuf::from(format!("/{}.sst", keys[1]));
+            writer.open(&path).unwrap();
+            keys.iter().for_each(|key| writer.put(key.as_bytes(), b"new").unwrap());
+            writer.finish().unwrap();
+            path
+        })
+        .collect();
+    fs.new_directory(Path::new("/")).unwrap().fsync().unwrap();
+    fs.start_journal();
+    let how = IngestExternalFileOptions { move_files, write_global_seqno, ..plain() };
+    db.ingest_external_file(db.default_cf(), &files, &how).unwrap();
+    let journal = fs.take_journal().unwrap();
+    db.close().unwrap();
+    let mut replay = journal.replay();
+    let (mut before, mut after) = (0, 0);
+    loop {
+        let image = replay.disk().image(policy, replay.at() as u64);
+        let fs = Arc::new(CrashFileSystem::from_image(image));
+        options.db.env = Env::with_file_system(fs.clone());
+        options.db.create_if_missing = false;
+        let moment = || format!("after {} of {} operations", replay.at(), journal.len());
+        let db = Db::open("/db", options.clone()).unwrap_or_else(|error| panic!("{}: {error}", moment()));
+        let found: Vec<String> = ["a", "b", "c", "x", "y"]
+            .iter()
+            .map(|key| String::from_utf8(db.get(key).unwrap().map(|v| v.to_vec()).unwrap_or_default()).unwrap())
+            .collect();
+        match found.join(" ").trim() {
+            "old old old" => {
+                before += 1;
+                // What is not ingested is where it was.
+                assert!(files.iter().all(|file| fs.file_exists(file).unwrap()), "{}", moment());
+            }
+            "new new old new new" => after += 1,
+            other => panic!("{}: {other:?}", moment()),
+        }
+        db.verify_checksum().unwrap();
+        db.close().unwrap();
+        if !replay.advance() {
+            break;
+        }
+    }
+    assert!(before > 0 && after > 0, "{before} moments before, {after} after");
+}
+
+#[test]
+fn a_crash_leaves_files_ingested_or_where_they_were() {
+    use LossPolicy::{DropAll, DropData, DropNames, KeepAll, Tear};
+    for policy in [DropAll, KeepAll, DropData, DropNames, Tear] {
+        for (move_files, write_global_seqno) in [(false, false), (true, false), (true, true)] {
+            crash_anywhere_in(move_files, write_global_seqno, policy);
+        }
+    }
 }
