@@ -356,6 +356,7 @@ impl<'a> Job<'a> {
             deeper: self.deeper(),
             open: None,
             last_user_key: Vec::new(),
+            next_fragment: self.first_fragment(part),
             outputs: Vec::new(),
             output_records: 0,
         };
@@ -403,6 +404,13 @@ impl<'a> Job<'a> {
         };
         fill(&mut info);
         context.listeners.tell(|listener| call(listener, &info));
+    }
+
+    /// The first fragment of the range tombstones that starts in the part.
+    fn first_fragment(&self, part: &Part) -> usize {
+        let fragments = self.fragments.fragments();
+        let before = |start: &Vec<u8>| fragments.partition_point(|f| self.order.compare_user(&f.start, start).is_lt());
+        part.start.as_ref().map_or(0, before)
     }
 
     fn merge_part(&self, part: &Part, writer: &mut PartWriter<'_, '_>, drops: &mut DropStats) -> Result<()> {
@@ -500,6 +508,8 @@ struct PartWriter<'j, 'a> {
     deeper: DeeperLevels,
     open: Option<OpenOutput>,
     last_user_key: Vec<u8>,
+    /// The first fragment of the range tombstones that the cutter has not seen.
+    next_fragment: usize,
     outputs: Vec<FinishedTable>,
     output_records: u64,
 }
@@ -516,6 +526,9 @@ impl PartWriter<'_, '_> {
         let user_key = extract_user_key(key);
         // Versions of one user key stay together, so that neighbouring files never share one.
         if self.open.is_none() || !self.job.order.compare_user(user_key, &self.last_user_key).is_eq() {
+            if self.next_fragment < self.job.fragments.fragments().len() {
+                self.pass_tombstones_before(Some(user_key))?;
+            }
             let bytes = self.open.as_ref().map(|open| open.table.file_size());
             if self.cutter.must_end_before(key, bytes) {
                 self.close(Some(InternalKey::range_sentinel(user_key)))?;
@@ -531,6 +544,40 @@ impl PartWriter<'_, '_> {
         open.table.add(key, value)
     }
 
+    /// Lets outputs end before range tombstones that start before `user_key`, or before the part's end, as before keys:
+    /// a tombstone over much of the next level should not bind all of it to one file. What the bottommost level keeps binds
+    /// nothing.
+    #[cold]
+    fn pass_tombstones_before(&mut self, user_key: Option<&[u8]>) -> Result<()> {
+        let job = self.job;
+        let order = &job.order;
+        let limit = user_key.or(self.part.end.as_deref());
+        while let Some(fragment) = job.fragments.fragments().get(self.next_fragment) {
+            let start = fragment.start.as_slice();
+            if limit.is_some_and(|limit| order.compare_user(start, limit).is_ge()) {
+                return Ok(());
+            }
+            self.next_fragment += 1;
+            // Before a key that the open output has there is no end any more.
+            let is_passed = self.open.is_some() && order.compare_user(start, &self.last_user_key).is_le();
+            if job.bottommost || job.plan.output_level == 0 || is_passed {
+                continue;
+            }
+            let bound = InternalKey::range_sentinel(start);
+            let bytes = self.open.as_ref().map(|open| open.table.file_size());
+            if self.cutter.must_end_before(bound.encoded(), bytes) {
+                self.close(Some(bound.clone()))?;
+            }
+            if self.open.is_none() {
+                let lower = if self.outputs.is_empty() { self.part_start() } else { Some(bound) };
+                self.open = Some(self.create(lower)?);
+            }
+            self.last_user_key.clear();
+            self.last_user_key.extend_from_slice(start);
+        }
+        Ok(())
+    }
+
     fn part_start(&self) -> Option<InternalKey> {
         self.part.start.as_ref().map(|start| InternalKey::range_sentinel(start))
     }
@@ -543,6 +590,7 @@ impl PartWriter<'_, '_> {
 
     /// Ends the last output of the part.
     fn end(&mut self) -> Result<()> {
+        self.pass_tombstones_before(None)?;
         let upper = self.part.end.as_ref().map(|end| InternalKey::range_sentinel(end));
         if self.open.is_none() && self.outputs.is_empty() {
             // No point is left; tombstones may be.

@@ -394,6 +394,39 @@ fn tombstones_alone_make_an_output_only_where_they_are_needed() {
     assert!(world.run(&plan(&bare, &[0], 1, 10_000, 1), &[], |_| {}).unwrap().outputs.is_empty());
 }
 
+/// A table of range deletions over much of the level below would otherwise bind all of it in one file.
+#[test]
+fn outputs_end_before_range_deletions_too() {
+    let world = World::new();
+    let below: Vec<NewFile> = (0..10u8)
+        .map(|at| write(&world, &[Operation::Put(at * 10, 5000), Operation::Put(at * 10 + 9, 5)], 2).remove(0))
+        .collect();
+    let tombstones: Vec<_> = (0..10u8)
+        .map(|at| RangeTombstone {
+            start: user_key(at * 10 + 2),
+            end: user_key(at * 10 + 12),
+            sequence: SequenceNumber(100 + u64::from(at)),
+        })
+        .collect();
+    let new = world.table(7, &[], &tombstones).unwrap();
+    let version = world.version(&[(0, vec![new]), (2, below)]);
+    let before = world.visible(&version, u64::MAX >> 8);
+    let mut cut = plan(&version, &[0], 1, 1 << 20, 1);
+    cut.max_compaction_bytes = 20_000;
+    let result = world.run(&cut, &[], |_| {}).unwrap();
+    assert!((3..=6).contains(&result.outputs.len()), "{:?}", result.new_files());
+    for file in result.new_files() {
+        let bytes: u64 =
+            version.overlapping_files(2, Some(&file.smallest), Some(&file.largest)).iter().map(|f| f.file_size).sum();
+        assert!(bytes <= 30_000, "{file:?} lies over {bytes} bytes");
+    }
+    let after = apply(&world, &version, &cut, &result.new_files());
+    assert_eq!(world.visible(&after, u64::MAX >> 8), before);
+    // Where nothing lies below, a compaction drops them all and leaves no file.
+    let bare = world.version(&[(0, vec![world.table(8, &[], &tombstones).unwrap()])]);
+    assert!(world.run(&plan(&bare, &[0], 1, 1 << 20, 1), &[], |_| {}).unwrap().outputs.is_empty());
+}
+
 fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
         8 => (0u8..60, 0usize..300).prop_map(|(key, length)| Operation::Put(key, length)),
@@ -441,6 +474,9 @@ proptest! {
         snapshots in prop::collection::vec(1u64..200, 0..3),
         target in 500u64..6000,
         parts in 1u32..4,
+        // Right below the output its files are grandparents, which cut it.
+        bottom in 3usize..5,
+        max_overlap in 1u64..20,
     ) {
         let world = World::new();
         let all: Vec<_> = old.iter().chain(&new).cloned().collect();
@@ -453,9 +489,10 @@ proptest! {
         let old_version = world.version(&[(0, below_files)]);
         let old_plan = plan(&old_version, &[0], 4, target, 1);
         let sunk = world.run(&old_plan, &snapshots, |_| {}).unwrap().new_files();
-        let version = world.version(&[(0, above_files), (4, sunk)]);
+        let version = world.version(&[(0, above_files), (bottom, sunk)]);
         let readers: Vec<u64> = snapshots.iter().copied().chain([1 << 40]).collect();
-        let plan = plan(&version, &[0], 2, target, parts);
+        let mut plan = plan(&version, &[0], 2, target, parts);
+        plan.max_compaction_bytes = target * max_overlap;
         if !plan.inputs.is_empty() {
             let before: Vec<_> = readers.iter().map(|&at| world.visible(&version, at)).collect();
             let result = world.run(&plan, &snapshots, |_| {}).unwrap();
