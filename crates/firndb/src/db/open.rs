@@ -239,6 +239,9 @@ impl Opening {
             if let Some(job) = replayed.job {
                 db.report_recovery_begin(job.id, &replayed.wals);
             }
+            for line in &replayed.warnings {
+                firn_env::log_warn!(db.logger(), "{line}");
+            }
             for line in recovered.warnings.iter().chain(&replayed.notices) {
                 firn_env::log_info!(db.logger(), "{line}");
             }
@@ -270,7 +273,7 @@ impl Opening {
                 self.repair_identity(&db)?;
             }
         } else {
-            for line in &replayed.notices {
+            for line in replayed.notices.iter().chain(&replayed.warnings) {
                 firn_env::log_info!(db.logger(), "{line}");
             }
         }

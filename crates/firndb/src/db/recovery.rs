@@ -38,6 +38,8 @@ pub(crate) struct Replayed {
     pub(crate) kept_wals: Vec<LiveWal>,
     /// What the info log should say.
     pub(crate) notices: Vec<String>,
+    /// What it should warn of.
+    pub(crate) warnings: Vec<String>,
     /// The tables that were written, protected until their edits are logged.
     pub(crate) outputs: Vec<FileNumber>,
     /// The job that replayed; none when there was nothing to replay.
@@ -78,16 +80,19 @@ impl DbInner {
         let mut prepared: BTreeMap<Vec<u8>, Prepared> = BTreeMap::new();
         let mut sizes = Vec::new();
         let mut stopped_offset = 0;
+        let mut empty_wals = Vec::new();
         for &number in &wals {
             state.versions.numbers().mark_used(number);
             let path = self.layout.wal(number);
             sizes.push(LiveWal { number, size_bytes: self.env.fs().file_size(&path)? });
             let mut targets = self.replay_targets(state, number);
             let mut full = Vec::new();
+            let (expected, mut first) = (replay.next_sequence(), None);
             let log = replay.replay(&**self.env.fs(), &path, number, &mut |batch| {
                 if !batch.timestamp_sizes.is_empty() {
                     return Err(Error::not_supported("WAL records with user-defined timestamps"));
                 }
+                first.get_or_insert(batch.sequence);
                 let next = apply_batch(batch.data, batch.sequence, number, &targets, &mut prepared)?;
                 if writable {
                     full.extend(targets.iter().filter(|target| target.mem.should_flush()).map(|t| t.data.id));
@@ -100,6 +105,13 @@ impl DbInner {
                 Ok(next)
             })?;
             note(&mut replayed.notices, number, &log);
+            match (expected, first) {
+                (_, None) => empty_wals.push(number),
+                (Some(expected), Some(first)) if first > expected => {
+                    note_gap(&mut replayed, (expected, first), &std::mem::take(&mut empty_wals), number);
+                }
+                _ => empty_wals.clear(),
+            }
             let stop = log.notices.iter().rev().find(|notice| !notice.ignored);
             stopped_offset = stop.and_then(|notice| notice.error.offset()).unwrap_or(stopped_offset);
             if let Some(next) = replay.next_sequence() {
@@ -411,6 +423,22 @@ fn recovery_mode(mode: WalRecoveryMode) -> RecoveryMode {
         WalRecoveryMode::PointInTimeRecovery => RecoveryMode::PointInTime,
         WalRecoveryMode::SkipAnyCorruptedRecords => RecoveryMode::SkipAnyCorruptedRecords,
     }
+}
+
+/// Says that sequence numbers from `gap.0` to before `gap.1` are in no WAL. Neither RocksDB nor Firn refuses that in any
+/// recovery mode, since writes without a WAL leave such gaps too; but where a WAL in between is empty it is suspicious.
+fn note_gap(replayed: &mut Replayed, gap: (SequenceNumber, SequenceNumber), empty: &[FileNumber], before: FileNumber) {
+    let missing = format!("Sequence numbers {} to {} are in no WAL before {before}", gap.0.get(), gap.1.get() - 1);
+    if empty.is_empty() {
+        replayed.notices.push(format!("{missing}; writes without a WAL leave such gaps"));
+        return;
+    }
+    let empty: Vec<String> = empty.iter().map(FileNumber::to_string).collect();
+    replayed.warnings.push(format!(
+        "{missing}, and nothing is in WAL {}: unless these were writes without a WAL, they are lost. With \
+         track_and_verify_wals such a database is refused",
+        empty.join(", ")
+    ));
 }
 
 fn note(notices: &mut Vec<String>, number: FileNumber, log: &ReplayedLog) {
