@@ -54,6 +54,14 @@ pub enum BlockRef {
 }
 
 impl BlockRef {
+    /// Bytes of memory that the block takes outside of the cache.
+    pub fn owned_bytes(&self) -> usize {
+        match self {
+            Self::Cached(_) => 0,
+            Self::Owned(block) => block.memory_bytes(),
+        }
+    }
+
     /// A block that no cache knows.
     pub fn owned(block: TableBlock) -> Self {
         Self::Owned(Arc::new(block))

@@ -162,3 +162,20 @@ fn statistics_count_scans_caches_and_filters() {
     assert!(count(Ticker::BloomFilterUseful) > 150);
     assert_eq!(count(Ticker::BlockCacheMiss), count(Ticker::BlockCacheAdd));
 }
+
+#[test]
+fn reads_of_files_and_memory_of_open_tables_are_measured() {
+    let (db, statistics) = filled(options());
+    let cf = db.default_cf();
+    assert_eq!(db.get("key00007").expect("a read").as_deref(), Some(&b"value1"[..]));
+    let text = db.property(cf, "rocksdb.cf-file-histogram").expect("a text");
+    assert!(text.contains("** File Read Latency Histogram By Level [default] **\n** Level 0 read latency"), "{text}");
+    assert!(db.property(cf, "rocksdb.cfstats").expect("a text").ends_with(&text));
+    assert!(statistics.histogram_data(HistogramKind::SstReadMicros).count > 0);
+    let two_tables = db.property_int(cf, "rocksdb.estimate-table-readers-mem").expect("a number");
+    assert!(two_tables > 0);
+    let options = CompactRangeOptions::default();
+    db.compact_range(&options, cf, None, None).expect("a compaction");
+    let one_table = db.property_int(cf, "rocksdb.estimate-table-readers-mem").expect("a number");
+    assert!(one_table > 0 && one_table < two_tables, "{one_table} {two_tables}");
+}

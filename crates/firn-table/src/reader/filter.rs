@@ -75,6 +75,14 @@ pub(crate) enum SeekDirection {
 }
 
 impl TableFilter {
+    /// The filter block, where the table holds it.
+    pub(super) fn held(&self) -> Option<&BlockRef> {
+        match &self.kind {
+            FilterKind::None => None,
+            FilterKind::Full { held, .. } | FilterKind::Partitioned { held, .. } => held.as_ref(),
+        }
+    }
+
     pub(super) fn new(
         kind: FilterKind,
         properties: &TableProperties,

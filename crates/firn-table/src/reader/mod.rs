@@ -240,6 +240,13 @@ impl TableReader {
         !self.range_tombstones.is_empty()
     }
 
+    /// Bytes of memory that the open table takes besides what lies in the block cache: index and filter blocks that it holds
+    /// itself.
+    pub fn memory_bytes(&self) -> usize {
+        let held = self.held_index.iter().chain(self.held_partitions.values()).chain(self.filter.held());
+        size_of::<Self>() + held.map(BlockRef::owned_bytes).sum::<usize>()
+    }
+
     /// An iterator over the entries that stands nowhere. Range tombstones are not among them.
     pub fn iter(self: &Arc<Self>, options: &TableReadOptions) -> TableIterator {
         TableIterator::new(Arc::clone(self), options.clone())

@@ -52,6 +52,7 @@ impl World {
             spec: spec.clone(),
             reader: TableReaderOptions::default(),
             open: Arc::new(OpenTables::new(-1, 4)),
+            latencies: None,
             verify_sst_unique_id_in_manifest: true,
         }));
         Self { env, next_number: AtomicU64::new(10), spec, tables }

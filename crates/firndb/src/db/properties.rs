@@ -11,9 +11,9 @@ use super::DbInner;
 use super::column_family::ColumnFamilyData;
 use super::super_version::SuperVersion;
 use crate::memtable::MemTable;
-use crate::stats::report::{AggregatedTableProperties, TableShape, level_stats_text, tables_text};
+use crate::stats::report::{AggregatedTableProperties, TableShape, level_stats_text, read_latency_text, tables_text};
 use crate::stats::{
-    BlobShape, ColumnFamilyShape, LevelShape, Property, PropertyQuery, PropertySource, get_int_property,
+    BlobShape, ColumnFamilyShape, Histogram, LevelShape, Property, PropertyQuery, PropertySource, get_int_property,
     get_map_property, get_property,
 };
 use crate::version::{FileMetaData, OpenPolicy, TableSource, Version};
@@ -67,6 +67,18 @@ impl FamilyProperties<'_> {
     fn family_text(&self) -> String {
         let shape = self.shape();
         self.data.stats.lock().text(&shape, self.now_micros())
+    }
+
+    fn read_latency_text(&self) -> String {
+        let levels = self.data.tables().options().latencies.as_ref().map(|latencies| latencies.histograms());
+        read_latency_text(&self.data.name, &levels.unwrap_or_default(), &Histogram::new())
+    }
+
+    /// Bytes of memory that the open tables of a version take outside of the block cache.
+    fn table_readers_bytes(&self, version: &Version) -> u64 {
+        let tables = self.data.tables();
+        let open = version.all_files().filter_map(|(_, file)| tables.table(file, OpenPolicy::MemoryOnly).ok());
+        open.map(|table| table.reader.memory_bytes() as u64).sum()
     }
 
     fn db_text(&self) -> String {
@@ -151,7 +163,7 @@ impl PropertySource for FamilyProperties<'_> {
             P::EstimatePendingCompactionBytes => family?.stall_facts.pending_compaction_bytes,
             P::ActualDelayedWriteRate => state.controller.actual_delayed_write_rate(),
             P::IsWriteStopped => u64::from(state.controller.is_stopped()),
-            P::EstimateTableReadersMem => 0,
+            P::EstimateTableReadersMem => self.table_readers_bytes(&view.version),
             P::NumBlobFiles | P::TotalBlobFileSize | P::LiveBlobFileSize | P::LiveBlobFileGarbageSize => 0,
             _ => return None,
         })
@@ -177,8 +189,10 @@ impl PropertySource for FamilyProperties<'_> {
                 let bytes = files.filter(|file| usize::from(temperature(file)) == wanted).map(|file| file.file_size);
                 bytes.sum::<u64>().to_string()
             }
-            P::Stats => self.family_text() + &self.db_text(),
-            P::CfStats | P::CfStatsNoFileHistogram => self.family_text(),
+            P::Stats => self.family_text() + &self.read_latency_text() + &self.db_text(),
+            P::CfStats => self.family_text() + &self.read_latency_text(),
+            P::CfStatsNoFileHistogram => self.family_text(),
+            P::CfFileHistogram => self.read_latency_text(),
             P::CfStatsPeriodic => {
                 let shape = self.shape();
                 self.data.stats.lock().periodic_text(&shape, self.now_micros())

@@ -13,9 +13,10 @@ use firn_table::cache::CacheOptions;
 use firn_table::{BlockCache, TableReaderOptions};
 
 use crate::options::{BlockBasedTableOptions, ColumnFamilyOptions, DbOptions, TableFactory};
+use crate::stats::Statistics;
 use crate::version::{
     FamilySpec, FamilyTables, FamilyTablesOptions, FileMetaData, FileStats, FileStatsLoader, OpenPolicy, OpenTables,
-    TableSource, VersionSet,
+    ReadLatencies, TableSource, VersionSet,
 };
 
 /// Which tables belong to which family. Thread-safe.
@@ -49,6 +50,10 @@ impl Tables {
         db_path: &std::path::Path,
         session_id: &str,
     ) -> Arc<FamilyTables> {
+        let measured = |statistics: &Arc<Statistics>| {
+            Arc::new(ReadLatencies::new(Arc::clone(db.env.clock()), Arc::clone(statistics), spec.num_levels))
+        };
+        let latencies = db.statistics.as_ref().map(measured);
         let access_pattern = if db.advise_random_on_open { AccessPattern::Random } else { AccessPattern::Normal };
         let family = Arc::new(FamilyTables::new(FamilyTablesOptions {
             fs: Arc::clone(fs),
@@ -62,6 +67,7 @@ impl Tables {
             reader: TableReaderOptions { statistics: db.statistics.clone(), ..reader_options(&spec, cf, session_id) },
             spec,
             open: Arc::clone(&self.open),
+            latencies,
             verify_sst_unique_id_in_manifest: db.verify_sst_unique_id_in_manifest,
         }));
         self.families.write().insert(id, Arc::clone(&family));

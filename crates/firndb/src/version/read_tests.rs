@@ -41,6 +41,7 @@ fn tables_of(set: &VersionSet, max_open_files: i32) -> Arc<FamilyTables> {
         spec: set.family(0).unwrap().spec().clone(),
         reader: TableReaderOptions::default(),
         open: Arc::new(OpenTables::new(max_open_files, 4)),
+        latencies: None,
         verify_sst_unique_id_in_manifest: true,
     }))
 }

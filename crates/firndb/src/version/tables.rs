@@ -16,6 +16,7 @@ use firn_format::range_tombstone::FragmentedRangeTombstones;
 use firn_format::unique_id::InternalUniqueId;
 use firn_table::{ReadAheadOptions, TableCache, TableReadOptions, TableReader, TableReaderOptions};
 
+use super::ReadLatencies;
 use super::manifest::{blame, table_path};
 use super::set::spec_directory;
 use super::{FamilySpec, FileMetaData, FileStats, FileStatsLoader};
@@ -168,6 +169,8 @@ pub struct FamilyTablesOptions {
     pub reader: TableReaderOptions,
     /// Which tables stay open.
     pub open: Arc<OpenTables>,
+    /// Measures reads of the files. None when nobody wants to know.
+    pub latencies: Option<Arc<ReadLatencies>>,
     /// Compare the unique id of a table with the MANIFEST's. Default: true.
     pub verify_sst_unique_id_in_manifest: bool,
 }
@@ -219,6 +222,10 @@ impl FamilyTables {
         let path = self.path_of(file)?;
         record_tick(options.reader.statistics.as_ref(), Ticker::NoFileOpens, 1);
         let source = options.fs.new_random_access_file(&path, &options.file_options)?;
+        let source = match &options.latencies {
+            Some(latencies) => latencies.observe(source, file.level()),
+            None => source,
+        };
         let largest_sequence = (!file.has_unknown_sequences()).then_some(file.largest_sequence.0);
         let reader =
             TableReaderOptions { largest_sequence, level: file.level(), file_number: file.number.get(), ..reader };
