@@ -48,10 +48,10 @@ enum Physical {
     End { torn_header_bytes: usize },
     /// The length runs over the end of the block; `last_block` if the file ends there, as it does after a torn write.
     BadLength { dropped: usize, last_block: bool },
-    /// The checksum does not match.
-    BadChecksum { dropped: usize },
-    /// Zeros where a record should be.
-    BadRecord,
+    /// The checksum does not match; `before_zeros` if the record ends in a zero and the block in zeros behind it.
+    BadChecksum { dropped: usize, before_zeros: bool },
+    /// Zeros where a record should be; `before_zeros` if the block has nothing else.
+    BadRecord { before_zeros: bool },
     /// A record of an earlier life of the file.
     Old,
     /// A recyclable record after legacy ones: no writer makes this.
@@ -281,14 +281,19 @@ impl<S: ByteSource> LogReader<S> {
                     self.report(dropped, "bad record length");
                     self.break_off("error in middle of record");
                 }
-                Physical::BadChecksum { dropped } => {
-                    if self.is_stale_tail() {
+                Physical::BadChecksum { dropped, before_zeros } => {
+                    if self.is_stale_tail() || (before_zeros && self.is_unwritten_tail()?) {
                         return Ok(self.end());
                     }
                     self.report(dropped, "checksum mismatch");
                     self.break_off("error in middle of record");
                 }
-                Physical::BadRecord => self.break_off("error in middle of record"),
+                Physical::BadRecord { before_zeros } => {
+                    if self.in_record && before_zeros && self.is_unwritten_tail()? {
+                        return Ok(self.end());
+                    }
+                    self.break_off("error in middle of record");
+                }
                 Physical::Old => match self.mode {
                     RecoveryMode::SkipAnyCorruptedRecords => self.break_off("error in middle of record"),
                     RecoveryMode::TolerateCorruptedTailRecords => return Ok(self.end()),
@@ -313,6 +318,26 @@ impl<S: ByteSource> LogReader<S> {
     /// Whether damage is what an earlier life of the file left: only where the mode tolerates a torn tail.
     fn is_stale_tail(&self) -> bool {
         self.recycled && self.mode == RecoveryMode::TolerateCorruptedTailRecords
+    }
+
+    /// Whether damage, behind which its block has only zeros, is the last record of a WAL that is written through a mapping
+    /// of reserved space: when the process is killed within an append, that record is cut off by zeros up to the end of the
+    /// file, where a file without reserved space would end. Only where the mode tolerates a torn tail. If there is more
+    /// than zeros, nothing can be read any more.
+    fn is_unwritten_tail(&mut self) -> Result<bool> {
+        if self.mode != RecoveryMode::TolerateCorruptedTailRecords || self.log_number == 0 {
+            return Ok(false);
+        }
+        let offset = self.offset();
+        while !self.source_ended {
+            self.fill()?;
+            if self.block.get(self.unread.clone()).is_some_and(|block| block.iter().any(|byte| *byte != 0)) {
+                (self.block_offset, self.unread, self.ended) = (offset, 0..0, true);
+                return Ok(false);
+            }
+            self.drop_block();
+        }
+        Ok(true)
     }
 
     /// Takes in a physical record; `true` when it completes a logical one.
@@ -546,12 +571,18 @@ impl<S: ByteSource> LogReader<S> {
                     self.drop_block();
                     continue;
                 }
+                let before_zeros = unread.iter().all(|byte| *byte == 0);
                 self.drop_block();
-                return Ok(Physical::BadRecord);
+                return Ok(Physical::BadRecord { before_zeros });
             }
             let stored = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
             if crc32c(record.get(6..).unwrap_or(&[])) != unmask_crc32c(stored) {
-                return Ok(Physical::BadChecksum { dropped: self.drop_block() });
+                let behind = unread.get(record.len()..).unwrap_or(&[]);
+                // Without anything behind it, its block has no reserved space: only a further block may show that.
+                let before_zeros = record.last() == Some(&0)
+                    && behind.iter().all(|byte| *byte == 0)
+                    && !(behind.is_empty() && self.source_ended);
+                return Ok(Physical::BadChecksum { dropped: self.drop_block(), before_zeros });
             }
             let payload = self.unread.start + header_size..self.unread.start + header_size + length;
             self.unread.start = payload.end;
