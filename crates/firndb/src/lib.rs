@@ -49,6 +49,7 @@ pub mod models;
 pub mod options;
 #[doc(hidden)]
 pub mod read;
+mod repair;
 pub mod stats;
 #[doc(hidden)]
 pub mod version;
@@ -73,4 +74,5 @@ pub use firn_format::key::{FileNumber, SequenceNumber};
 pub use firn_format::slice_transform;
 pub use firn_table::PinnedSlice;
 pub use options::{ColumnFamilyOptions, DbOptions, FlushOptions, Options, ReadOptions, WriteOptions};
+pub use repair::{RepairReport, repair, repair_cf};
 pub use write::WriteBatch;

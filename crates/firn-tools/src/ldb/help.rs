@@ -50,6 +50,7 @@ Admin Commands:
   load [--create_if_missing] [--disable_wal] [--bulk_load] [--compact]
   manifest_dump [--verbose] [--path=<path_to_manifest_file>]
   file_checksum_dump [--path=<path_to_manifest_file>]
+  repair [--verbose]
   get_property <property_name>
   list_column_families
   create_column_family --db=<db_path> <new_column_family_name>

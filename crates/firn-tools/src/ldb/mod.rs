@@ -12,6 +12,7 @@ pub mod help;
 pub mod inspect;
 pub mod manifest;
 pub mod open;
+pub mod surgery;
 pub mod wal;
 
 use std::io::{BufRead, Write};
@@ -143,6 +144,7 @@ const COMMANDS: &[Command] = &[
     },
     Command { name: "compact", options: &["from", "to"], flags: &[], run: inspect::compact },
     Command { name: "checkpoint", options: &["checkpoint_dir"], flags: &[], run: inspect::checkpoint },
+    Command { name: "repair", options: &[], flags: &["verbose"], run: surgery::repair },
     Command { name: "get_property", options: &[], flags: &[], run: inspect::get_property },
     Command { name: "create_column_family", options: &[], flags: &[], run: inspect::create_column_family },
     Command { name: "drop_column_family", options: &[], flags: &[], run: inspect::drop_column_family },
@@ -167,7 +169,6 @@ const COMMANDS: &[Command] = &[
 const MISSING: &[(&str, &str)] = &[
     ("backup", "backups"),
     ("restore", "backups"),
-    ("repair", "repair"),
     ("reduce_levels", "reducing levels"),
     ("change_compaction_style", "changing the compaction style"),
     ("put_entity", "wide-column entities"),

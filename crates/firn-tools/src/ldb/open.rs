@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use firn_format::compression::CompressionType;
 use firn_format::version_edit::DEFAULT_COLUMN_FAMILY_NAME;
 use firndb::options::{
-    ColumnFamilyOptions, ConfigOptions, DbOptions, FilterPolicy, OptionSet, TableFactory, load_latest_options,
+    ColumnFamilyOptions, ConfigOptions, DbOptions, FilterPolicy, LoadedOptions, OptionSet, TableFactory,
+    load_latest_options,
 };
 use firndb::{ColumnFamily, ColumnFamilyDescriptor, Db};
 
@@ -62,11 +63,7 @@ fn stored_options(
     path: &Path,
     create: bool,
 ) -> Result<(DbOptions, Vec<ColumnFamilyDescriptor>), Stop> {
-    let load = context.arguments.boolean("try_load_options", !create)?;
-    let config = ConfigOptions {
-        ignore_unknown_options: context.arguments.boolean("ignore_unknown_options", false)?,
-        ..Default::default()
-    };
+    let loaded = loaded_options(context, path, create)?;
     let exists = super::manifest::current(&context.env, path);
     let names = match exists {
         Ok(manifest) => {
@@ -75,20 +72,6 @@ fn stored_options(
         }
         Err(_) => vec![DEFAULT_COLUMN_FAMILY_NAME.to_owned()],
     };
-    let loaded = match load {
-        true => match load_latest_options(&**context.env.fs(), path, &config) {
-            Ok(loaded) => Some(loaded),
-            // Without the file the defaults hold.
-            Err(error) if error.is_path_not_found() || error.is_not_found() => None,
-            Err(error) => {
-                return Err(Stop::Failed(format!(
-                    "{error}\nThis tool was built with version {ROCKSDB_VERSION}. If your db is in a different version, \
-                     please try again with option --ignore_unknown_options."
-                )));
-            }
-        },
-        false => None,
-    };
     let family_options = |name: &str| {
         let stored = loaded.as_ref().and_then(|loaded| loaded.column_family(name).cloned());
         stored.unwrap_or_default()
@@ -96,6 +79,51 @@ fn stored_options(
     let families = names.iter().map(|name| ColumnFamilyDescriptor::new(name.clone(), family_options(name))).collect();
     let db_options = loaded.as_ref().map(|loaded| loaded.db.clone()).unwrap_or_default();
     Ok((db_options, families))
+}
+
+/// What the newest OPTIONS file says, if it is asked and there is one.
+fn loaded_options(context: &Context<'_>, path: &Path, create: bool) -> Result<Option<LoadedOptions>, Stop> {
+    let config = ConfigOptions {
+        ignore_unknown_options: context.arguments.boolean("ignore_unknown_options", false)?,
+        ..Default::default()
+    };
+    if !context.arguments.boolean("try_load_options", !create)? {
+        return Ok(None);
+    }
+    match load_latest_options(&**context.env.fs(), path, &config) {
+        Ok(loaded) => Ok(Some(loaded)),
+        // Without the file the defaults hold.
+        Err(error) if error.is_path_not_found() || error.is_not_found() => Ok(None),
+        Err(error) => Err(Stop::Failed(format!(
+            "{error}\nThis tool was built with version {ROCKSDB_VERSION}. If your db is in a different version, please try \
+             again with option --ignore_unknown_options."
+        ))),
+    }
+}
+
+/// The options for repairing the database: of the database, of its families as far as OPTIONS tells, and of others.
+///
+/// # Errors
+/// What is wrong with the OPTIONS file or the command line.
+pub fn repair_options(
+    context: &mut Context<'_>,
+    path: &Path,
+) -> Result<(DbOptions, Vec<ColumnFamilyDescriptor>, ColumnFamilyOptions), Stop> {
+    let loaded = loaded_options(context, path, false)?.unwrap_or_default();
+    let mut db_options = loaded.db.clone();
+    apply_db_flags(context, &mut db_options)?;
+    drop_missing_wal_dir(context, &mut db_options)?;
+    let mut families: Vec<_> = loaded
+        .column_families
+        .iter()
+        .map(|(name, options)| ColumnFamilyDescriptor::new(name.clone(), options.clone()))
+        .collect();
+    for family in &mut families {
+        apply_family_flags(context, &mut family.options)?;
+    }
+    let mut unknown = ColumnFamilyOptions::default();
+    apply_family_flags(context, &mut unknown)?;
+    Ok((db_options, families, unknown))
 }
 
 /// A WAL directory that is not there any more would keep the database from being opened.

@@ -49,6 +49,15 @@ pub(crate) enum Mode {
     ReadWrite,
     /// Nothing on disk changes, no lock is taken.
     ReadOnly,
+    /// As much as recovery changes; then the caller repairs what it found. No OPTIONS file is written and no background work
+    /// starts.
+    Repair,
+}
+
+impl Mode {
+    fn writes(self) -> bool {
+        self != Self::ReadOnly
+    }
 }
 
 /// Numbers the databases of this process, to tell their handles apart.
@@ -131,7 +140,7 @@ impl Opening {
         let had_lock_file = self.fs().file_exists(&self.layout.db_dir.join(filename::LOCK))?;
         let lock = match self.mode {
             Mode::ReadOnly => None,
-            Mode::ReadWrite => {
+            Mode::ReadWrite | Mode::Repair => {
                 create_dir_all(&**self.fs(), &self.layout.db_dir)?;
                 Some(self.fs().lock_file(&self.layout.db_dir.join(filename::LOCK))?)
             }
@@ -150,7 +159,7 @@ impl Opening {
 
     fn check_existence(&self, exists: bool) -> Result<()> {
         let db = self.layout.db_dir.display();
-        if exists && self.options.error_if_exists && self.mode == Mode::ReadWrite {
+        if exists && self.options.error_if_exists && self.mode.writes() {
             return Err(Error::invalid_argument(format!("{db}: exists (error_if_exists is true)")));
         }
         if !exists && (self.mode == Mode::ReadOnly || !self.options.create_if_missing) {
@@ -213,7 +222,7 @@ impl Opening {
             tables.set_family(*id, spec, &descriptor.options, &self.options, &fs, &self.layout.db_dir, &session_id);
         }
         let mode = match self.mode {
-            Mode::ReadWrite => OpenMode::ReadWrite,
+            Mode::ReadWrite | Mode::Repair => OpenMode::ReadWrite,
             Mode::ReadOnly => OpenMode::ReadOnly,
         };
         let (mut versions, recovered) = VersionSet::recover(set_options, specs, mode)?;
@@ -229,8 +238,8 @@ impl Opening {
         let db = self.build(versions, tables, Identity { db_id, session_id }, lock)?;
         let mut state = db.state.lock();
         db.tables.preload(&state.versions, &self.options)?;
-        let mut replayed = db.replay_wals(&mut state, self.mode == Mode::ReadWrite)?;
-        if self.mode == Mode::ReadWrite {
+        let mut replayed = db.replay_wals(&mut state, self.mode.writes())?;
+        if self.mode.writes() {
             for dir in self.directories() {
                 create_dir_all(&*fs, &dir)?;
             }
@@ -282,12 +291,14 @@ impl Opening {
         for descriptor in missing {
             db.create_column_family(&descriptor.name, descriptor.options.clone())?;
         }
-        db.opened.store(true, Ordering::Release);
+        db.opened.store(self.mode != Mode::Repair, Ordering::Release);
         if self.mode == Mode::ReadWrite {
             db.write_options_file()?;
             db.track_files();
             db.purge_all_obsolete_files();
             db.start_background_work();
+        } else if self.mode == Mode::Repair {
+            db.purge_all_obsolete_files();
         }
         let default = db.families.by_name(DEFAULT_COLUMN_FAMILY_NAME);
         let default = default.ok_or_else(|| Error::corruption("the database has no default column family"))?;

@@ -35,7 +35,6 @@ pub(crate) struct TableReporter {
 
 impl TableReporter {
     /// Tells nobody.
-    #[cfg(test)]
     pub(crate) fn silent() -> Self {
         Self {
             listeners: Listeners::default(),

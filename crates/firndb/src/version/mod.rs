@@ -46,6 +46,7 @@ pub use replay::{
     ColumnFamilyNames, FamilySpec, ManifestReplay, OpenMode, PERSISTENT_STATS_COLUMN_FAMILY_NAME, RecoveredFamily,
     RecoveredState,
 };
+pub(crate) use set::start_from;
 pub use set::{
     FamilyVersions, FileNumbers, HoldsVersions, Installed, ManifestChange, Recovered, VersionSet, VersionSetOptions,
     column_families_in_manifest, create_database, list_column_families,

@@ -227,15 +227,23 @@ pub struct VersionSet {
 /// The file system's.
 pub fn create_database(fs: &dyn FileSystem, db_path: &Path, db_id: Option<&str>) -> Result<()> {
     let number = FileNumber(1);
-    let mut writer = ManifestWriter::create(fs, db_path, number)?;
     let edit = VersionEdit {
         db_id: db_id.map(str::to_owned),
         log_number: Some(FileNumber(0)),
-        next_file_number: Some(FileNumber(2)),
+        next_file_number: Some(FileNumber(number.0 + 1)),
         last_sequence: Some(SequenceNumber(0)),
         ..VersionEdit::default()
     };
-    writer.append([&edit]).and_then(|()| writer.sync())?;
+    start_from(fs, db_path, number, &[edit])
+}
+
+/// Writes a MANIFEST that holds `edits` and makes it the current one.
+///
+/// # Errors
+/// The file system's.
+pub(crate) fn start_from(fs: &dyn FileSystem, db_path: &Path, number: FileNumber, edits: &[VersionEdit]) -> Result<()> {
+    let mut writer = ManifestWriter::create(fs, db_path, number)?;
+    writer.append(edits).and_then(|()| writer.sync())?;
     let directory = fs.new_directory(db_path)?;
     manifest::switch_current(fs, db_path, &*directory, number).map_err(|error| match error {
         manifest::SwitchError::Untouched(error) | manifest::SwitchError::Uncertain(error) => error,

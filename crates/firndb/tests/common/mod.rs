@@ -298,9 +298,7 @@ pub fn rocksdb_accepts(dir: &Path, wanted: &Contents, families: &[String]) -> Ou
         return Err(format!("ldb checkconsistency said {said:?}"));
     }
     for cf in families {
-        let family = format!("--column_family={cf}");
-        let text = run("ldb", &[&db, "--try_load_options", "--ignore_unknown_options", &family, "--hex", "scan"])?;
-        let got = parse_scan(&text)?;
+        let got = rocksdb_scan(dir, cf)?;
         let none = Entries::new();
         if let Some(text) = difference(&got, wanted.get(cf).unwrap_or(&none)) {
             return Err(format!("ldb scan of {cf} (got = RocksDB, wanted = Firn): {text}"));
@@ -314,6 +312,12 @@ pub fn rocksdb_accepts(dir: &Path, wanted: &Contents, families: &[String]) -> Ou
         }
     }
     Ok(())
+}
+
+/// What RocksDB reads of a column family.
+pub fn rocksdb_scan(dir: &Path, family: &str) -> std::result::Result<Entries, String> {
+    let (db, family) = (format!("--db={}", dir.display()), format!("--column_family={family}"));
+    parse_scan(&run("ldb", &[&db, "--try_load_options", "--ignore_unknown_options", &family, "--hex", "scan"])?)
 }
 
 /// The lines `0xKEY : 0xVALUE` (7.8) or `0xKEY ==> 0xVALUE` (newer) of `ldb --hex scan`.

@@ -1,0 +1,353 @@
+//! Repaired databases hold what their files still hold; RocksDB opens them, and its own repair never saves more.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use common::{Contents, Outcome, copy_dir, for_all, goldens, put_file, read_dir, rocksdb_scan, say, scan_all};
+use firndb::merge::built_in;
+use firndb::options::{CompactRangeOptions, TableFactory};
+use firndb::{
+    ColumnFamilyDescriptor, ColumnFamilyOptions, Db, ErrorKind, FlushOptions, Options, RepairReport, WriteBatch,
+    repair, repair_cf,
+};
+
+const TABLES_OF_A_FAMILY: u32 = 3;
+
+fn options() -> Options {
+    let mut options = Options::default();
+    options.db.create_if_missing = true;
+    options.cf.disable_auto_compactions = true;
+    options.cf.merge_operator = built_in("stringappend", None);
+    if let TableFactory::BlockBased(table) = &mut options.cf.table_factory {
+        table.format_version = 5;
+        table.block_size = 512;
+    }
+    options
+}
+
+fn families(dir: &Path) -> Vec<ColumnFamilyDescriptor> {
+    let names = Db::list_column_families(dir, &options().db).unwrap();
+    names.into_iter().map(|name| ColumnFamilyDescriptor::new(name, options().cf)).collect()
+}
+
+fn open(dir: &Path) -> Db {
+    let mut options = options();
+    options.db.create_if_missing = false;
+    Db::open_cf(dir, options.db, families(dir)).unwrap()
+}
+
+fn contents(dir: &Path) -> Contents {
+    let db = open(dir);
+    let contents = scan_all(&db).unwrap();
+    for cf in db.column_families() {
+        for (key, value) in contents.get(cf.name()).into_iter().flatten() {
+            assert_eq!(db.get_opt(&Default::default(), &cf, key).unwrap().as_deref(), Some(&value[..]));
+        }
+    }
+    db.verify_checksum().unwrap();
+    db.close().unwrap();
+    contents
+}
+
+/// Two families, tables on two levels, and a WAL with what was not flushed. Every key is written once, but for one that is
+/// deleted, one that is merged and a range that is deleted.
+fn build(dir: &Path) -> Contents {
+    let db = Db::open(dir, options()).unwrap();
+    db.create_cf("other", options().cf).unwrap();
+    for round in 0..=TABLES_OF_A_FAMILY {
+        for cf in db.column_families() {
+            let mut batch = WriteBatch::new();
+            for number in 0..200 {
+                batch
+                    .put_cf(&cf, format!("key{round}{number:05}"), format!("value of {number} {}", cf.name()))
+                    .unwrap();
+            }
+            batch.merge_cf(&cf, "merged", format!("{round}")).unwrap();
+            if round == 1 {
+                batch.delete_cf(&cf, "key000003").unwrap();
+                batch.delete_range_cf(&cf, "key000050", "key000060").unwrap();
+            }
+            db.write(&mut batch).unwrap();
+            if round < TABLES_OF_A_FAMILY {
+                db.flush(&FlushOptions::default(), &cf).unwrap();
+            }
+            if round == 0 {
+                db.compact_range(&CompactRangeOptions::default(), &cf, None, None).unwrap();
+            }
+        }
+    }
+    let contents = scan_all(&db).unwrap();
+    let files = tempfile::tempdir().unwrap();
+    let copy = files.path().join("db");
+    copy_dir(dir, &copy);
+    db.close().unwrap();
+    // As a kill would leave it: with a WAL.
+    remove_all(dir);
+    for (name, bytes) in read_dir(&copy) {
+        put_file(&dir.join(name), &bytes);
+    }
+    contents
+}
+
+#[allow(clippy::disallowed_methods, reason = "a test changes files")]
+fn remove_all(dir: &Path) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "a test changes files")]
+fn remove(dir: &Path, name: &str) {
+    std::fs::remove_file(dir.join(name)).unwrap();
+}
+
+fn names(dir: &Path, wanted: impl Fn(&str) -> bool) -> Vec<String> {
+    read_dir(dir).into_keys().filter(|name| wanted(name)).collect()
+}
+
+fn manifest(dir: &Path) -> String {
+    names(dir, |name| name.starts_with("MANIFEST")).pop().unwrap()
+}
+
+fn tables(dir: &Path) -> Vec<String> {
+    names(dir, |name| name.ends_with(".sst"))
+}
+
+fn flip(dir: &Path, name: &str, at: impl Fn(usize) -> usize) {
+    let mut bytes = read_dir(dir)[name].clone();
+    let at = at(bytes.len());
+    bytes[at] ^= 0x55;
+    put_file(&dir.join(name), &bytes);
+}
+
+/// Damages a copy of a database, repairs it, and gives it to `check`, with what it held before.
+fn repaired(damage: impl Fn(&Path), check: impl Fn(&Path, &RepairReport, &Contents, &Contents)) {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("db");
+    let before = build(&dir);
+    damage(&dir);
+    let for_rocksdb = temp.path().join("rocksdb");
+    copy_dir(&dir, &for_rocksdb);
+    let report = repair(&dir, &options()).unwrap();
+    let after = contents(&dir);
+    check(&dir, &report, &before, &after);
+    if !common::have_tools() {
+        return;
+    }
+    for (name, entries) in &after {
+        assert_eq!(&rocksdb_scan(&dir, name).unwrap(), entries, "RocksDB reads what Firn repaired, {name}");
+    }
+    // RocksDB repairs the same damage.
+    #[allow(clippy::disallowed_methods, reason = "a test runs RocksDB's tool, which complains although it succeeds")]
+    let output = std::process::Command::new("ldb")
+        .args([format!("--db={}", for_rocksdb.display()), "repair".to_owned()])
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "OK");
+    for (name, entries) in &after {
+        let ours: BTreeSet<_> = entries.iter().filter(|(key, _)| key.starts_with(b"key")).collect();
+        let theirs = rocksdb_scan(&for_rocksdb, name).unwrap_or_default();
+        // What it brings back from deletion, having lost the table with the deletion, does not count.
+        let was_there: BTreeSet<_> = before[name].iter().collect();
+        let is_missed = |entry: &&(Vec<u8>, Vec<u8>)| {
+            entry.0.starts_with(b"key") && !ours.contains(entry) && was_there.contains(entry)
+        };
+        let only_theirs = theirs.iter().filter(is_missed);
+        assert_eq!(only_theirs.count(), 0, "RocksDB's repair of {name} saves what Firn's does not");
+    }
+}
+
+#[test]
+fn a_database_without_manifest_is_all_there() {
+    repaired(
+        |dir| {
+            remove(dir, &manifest(dir));
+            remove(dir, "CURRENT");
+        },
+        |dir, report, before, after| {
+            assert_eq!(after.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
+            // Without a MANIFEST nobody knows what of a WAL is in tables: operands may be applied twice.
+            let points = |contents: &Contents| {
+                let mut contents = contents.clone();
+                contents.values_mut().for_each(|entries| entries.retain(|(key, _)| key.starts_with(b"key")));
+                contents
+            };
+            assert_eq!(points(after), points(before));
+            assert_eq!((report.lost_tables.len(), report.rewritten_tables.len()), (0, 0));
+            assert_eq!(report.whole_tables.len() as u32, 2 * TABLES_OF_A_FAMILY);
+            assert!(!report.wals.is_empty());
+            assert_eq!(names(&dir.join("lost"), |name| name.ends_with(".log")).len(), report.wals.len());
+        },
+    );
+}
+
+#[test]
+fn a_sound_database_stays_as_it_is() {
+    repaired(
+        |_| {},
+        |dir, report, before, after| {
+            assert_eq!(after, before);
+            assert!(report.damages.is_empty(), "{:?}", report.damages);
+            assert_eq!(names(&dir.join("lost"), |name| name.starts_with("MANIFEST")).len(), 1);
+        },
+    );
+}
+
+#[test]
+fn a_damaged_manifest_is_set_aside() {
+    repaired(
+        |dir| flip(dir, &manifest(dir), |length| length / 3),
+        |dir, report, before, after| {
+            assert_eq!(after.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
+            assert!(
+                report.damages.iter().any(|error| error.file().is_some_and(|file| file.ends_with(manifest_in(dir))))
+            );
+        },
+    );
+}
+
+fn manifest_in(dir: &Path) -> String {
+    manifest(&dir.join("lost"))
+}
+
+#[test]
+fn of_a_damaged_table_the_intact_blocks_are_saved() {
+    repaired(
+        |dir| flip(dir, &tables(dir)[2], |_| 700),
+        |dir, report, before, after| {
+            assert_eq!((report.rewritten_tables.len(), report.lost_tables.len()), (1, 0), "{report:?}");
+            assert_eq!(report.damages.len(), 1);
+            let (before_count, after_count) =
+                (before.values().map(Vec::len).sum::<usize>(), after.values().map(Vec::len).sum::<usize>());
+            assert!(after_count < before_count && after_count + 40 > before_count, "{after_count} of {before_count}");
+            for (name, entries) in after {
+                let all: BTreeSet<_> = before[name].iter().collect();
+                assert!(entries.iter().filter(|(key, _)| key.starts_with(b"key")).all(|entry| all.contains(entry)));
+            }
+            assert_eq!(names(&dir.join("lost"), |name| name.ends_with(".sst")).len(), 1);
+        },
+    );
+}
+
+#[test]
+fn a_table_with_a_damaged_footer_is_lost() {
+    repaired(
+        |dir| flip(dir, &tables(dir)[1], |length| length - 53 + 2),
+        |dir, report, _, _| {
+            assert_eq!(report.lost_tables.len(), 1, "{report:?}");
+            assert_eq!(names(&dir.join("lost"), |name| name.ends_with(".sst")).len(), 1);
+        },
+    );
+}
+
+#[test]
+fn of_a_damaged_wal_the_rest_is_saved() {
+    repaired(
+        |dir| {
+            let wal = names(dir, |name| name.ends_with(".log")).pop().unwrap();
+            // In the first batch of the last round.
+            flip(dir, &wal, |_| 50);
+        },
+        |_, report, before, after| {
+            assert!(!report.wals.is_empty());
+            let count = |contents: &Contents| contents.values().map(Vec::len).sum::<usize>();
+            assert!(count(after) < count(before));
+        },
+    );
+}
+
+#[test]
+fn newer_values_win_whatever_files_they_lie_in() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("db");
+    let db = Db::open(&dir, options()).unwrap();
+    // Sequence numbers stay.
+    let snapshot = db.snapshot();
+    let flush = || db.flush(&FlushOptions::default(), db.default_cf()).unwrap();
+    for key in ["a", "k", "zz"] {
+        db.put(key, "old").unwrap();
+    }
+    flush();
+    db.compact_range(&CompactRangeOptions::default(), db.default_cf(), None, None).unwrap();
+    db.put("k", "new").unwrap();
+    flush();
+    db.put("z", "last").unwrap();
+    flush();
+    // Now a deep file is newer, by its last sequence number, than the file of level 0 with the newer value.
+    db.compact_range(&CompactRangeOptions::default(), db.default_cf(), Some(b"z"), Some(b"z")).unwrap();
+    let files = db.live_files();
+    assert!(files.iter().any(|file| file.level > 0 && file.smallest_sequence.get() == 1), "{files:?}");
+    assert_eq!(files.iter().filter(|file| file.level == 0).count(), 1);
+    assert_eq!(db.get("k").unwrap().as_deref(), Some(&b"new"[..]));
+    drop(snapshot);
+    db.close().unwrap();
+    drop(db);
+    for keep_manifest in [true, false] {
+        if !keep_manifest {
+            remove(&dir, &manifest(&dir));
+            remove(&dir, "CURRENT");
+        }
+        repair(&dir, &options()).unwrap();
+        let db = open(&dir);
+        assert_eq!(db.get("k").unwrap().as_deref(), Some(&b"new"[..]), "with MANIFEST: {keep_manifest}");
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn families_without_options_stop_a_repair_before_it_begins() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("db");
+    build(&dir);
+    let before = read_dir(&dir);
+    let known = [ColumnFamilyDescriptor::new("default", options().cf)];
+    let error = repair_cf(&dir, &options().db, &known, None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert!(error.to_string().contains("Encountered unknown column family with name=other"), "{error}");
+    let without_lock = |files: std::collections::BTreeMap<String, Vec<u8>>| {
+        files.into_iter().filter(|(name, _)| name != "LOCK").collect::<Vec<_>>()
+    };
+    assert_eq!(without_lock(read_dir(&dir)), without_lock(before));
+    repair_cf(&dir, &options().db, &known, Some(&ColumnFamilyOptions { ..options().cf })).unwrap();
+    assert_eq!(families(&dir).len(), 2);
+}
+
+#[test]
+fn an_empty_directory_has_nothing_to_repair() {
+    let temp = tempfile::tempdir().unwrap();
+    let error = repair(temp.path(), &options()).unwrap_err();
+    assert!(error.to_string().contains("repair found no files"), "{error}");
+}
+
+/// Repairing a sound database, of any kind, changes nothing that is read.
+#[test]
+fn sound_golden_databases_stay_as_they_are() {
+    let golden = goldens("").into_iter().filter(|golden| !golden.refused());
+    for_all(
+        golden,
+        |golden| golden.name.clone(),
+        |golden| -> Outcome {
+            let temp = tempfile::tempdir().map_err(|error| error.to_string())?;
+            let dir = temp.path().join("db");
+            copy_dir(&golden.db(), &dir);
+            let (db_options, families) = say("options", common::descriptors(&dir))?;
+            let undamaged = temp.path().join("undamaged");
+            copy_dir(&golden.db(), &undamaged);
+            let before = say("scan", common::open(&undamaged).and_then(|db| scan_all(&db)))?;
+            let unknown = ColumnFamilyOptions::default();
+            let report = say("repair", repair_cf(&dir, &db_options, &families, Some(&unknown)))?;
+            if !report.damages.is_empty() {
+                return Err(format!("{:?}", report.damages));
+            }
+            let after = say("scan", common::open(&dir).and_then(|db| scan_all(&db)))?;
+            common::contents_difference(&after, &before).map_or(Ok(()), Err)
+        },
+    );
+}
