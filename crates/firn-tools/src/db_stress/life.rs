@@ -1,5 +1,6 @@
 //! The life of one process: open, verify what the last generation left, work, close, and again.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,6 +17,10 @@ use super::stress_flags::StressFlags;
 use super::verify::{Families, KeyRanges, verify};
 use super::worker::{Shared, Worker};
 
+/// One in so many opens waits for compactions and looks for files that nobody needs.
+const FILES_CHECKED_ONE_IN: u64 = 8;
+/// How long such files may wait for their removal.
+const REMOVAL_MILLIS: u64 = 60_000;
 /// Gets that cross-check each column family after an open.
 const GETS_AFTER_OPEN: u32 = 200;
 
@@ -104,6 +109,9 @@ impl Life {
         (self.say)(&format!("Generation {generation}, {:?} survives a kill: {}", setup.survival, setup.text));
         let db = self.open(&setup, known.is_none())?;
         let found = self.verify(&db, known.as_ref())?;
+        if generation.is_multiple_of(FILES_CHECKED_ONE_IN) || self.flags.verification_only {
+            self.check_files(&db)?;
+        }
         (self.say)("Crash-recovery verification passed :)");
         if self.flags.verification_only {
             return say("close", db.close());
@@ -156,6 +164,20 @@ impl Life {
             }
         }
         Ok(found)
+    }
+
+    /// What killed processes left is removed: the directory has no table that the database does not have.
+    fn check_files(&self, db: &Db) -> Outcome {
+        for _ in 0..REMOVAL_MILLIS / 10 {
+            say("wait_for_compact", db.wait_for_compact())?;
+            let names = say("children", self.env.fs().children(Path::new(&self.flags.db)))?;
+            let live: BTreeSet<String> = db.live_files().into_iter().map(|file| file.name).collect();
+            if names.iter().all(|name| !name.ends_with(".sst") || live.contains(&format!("/{name}"))) {
+                return Ok(());
+            }
+            self.env.clock().sleep_micros(10_000);
+        }
+        Err("the directory has tables that nobody needs".to_owned())
     }
 
     fn work(&self, db: Db, setup: Setup, state: &State, end: u64) -> Outcome {
