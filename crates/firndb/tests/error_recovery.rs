@@ -134,7 +134,8 @@ fn a_full_disk_stops_writes_until_there_is_space_again() {
         put_until_it_works(&db, &world.env, &WriteOptions::default(), "after", "the space came back");
         acknowledged.insert("after".to_owned(), "the space came back".to_owned());
         check(&db, &acknowledged);
-        let lines = world.recorder.take();
+        // Listeners hear of the end after writes go on.
+        let lines = world.recorder.wait_for_end(&world.env);
         assert!(lines[0].starts_with("begin ") && lines.last().unwrap().ends_with("None"), "{lines:?}");
         let killed = world.copy();
         check(&killed.open(), &acknowledged);

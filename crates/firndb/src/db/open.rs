@@ -37,7 +37,8 @@ use crate::options::{
 };
 use crate::stats::Listeners;
 use crate::version::{
-    FamilySpec, ManifestChange, OpenMode, VersionSet, VersionSetOptions, column_families_in_manifest, create_database,
+    FamilySpec, ManifestChange, OpenMode, VersionSet, VersionSetOptions, best_efforts_column_families,
+    column_families_in_manifest, create_database, manifests,
 };
 use crate::write::controller::WriteController;
 use crate::write::group::WriteThread;
@@ -135,7 +136,11 @@ impl Opening {
     }
 
     fn run(self) -> Result<Db> {
-        let exists = self.fs().file_exists(&self.layout.db_dir.join(filename::CURRENT))?;
+        let exists = if self.options.best_efforts_recovery {
+            !manifests(&**self.fs(), &self.layout.db_dir)?.is_empty()
+        } else {
+            self.fs().file_exists(&self.layout.db_dir.join(filename::CURRENT))?
+        };
         self.check_existence(exists)?;
         let had_lock_file = self.fs().file_exists(&self.layout.db_dir.join(filename::LOCK))?;
         let lock = match self.mode {
@@ -212,6 +217,7 @@ impl Opening {
             max_manifest_file_size: self.options.max_manifest_file_size,
             max_manifest_space_amp_pct: self.options.max_manifest_space_amp_pct,
             write_dbid_to_manifest: self.options.write_dbid_to_manifest,
+            best_efforts: self.options.best_efforts_recovery,
             stats: Arc::clone(&tables) as _,
             ..VersionSetOptions::new(Arc::clone(&fs), &self.layout.db_dir)
         };
@@ -266,6 +272,10 @@ impl Opening {
                 let options = db.picker_options(&state, family.id())?;
                 levels_to_push_down(family.current(), &options)
             }));
+            let first_new = state.first_own_wal;
+            if self.options.best_efforts_recovery {
+                edits.extend(Self::without_wals(&state, first_new));
+            }
             if edits.is_empty() {
                 edits.push(VersionEdit::default());
             }
@@ -275,6 +285,9 @@ impl Opening {
             let change = ManifestChange { edits, new_manifest: true, ..ManifestChange::default() };
             VersionSet::log_and_apply(&mut state, change)?;
             state.release_outputs(&replayed.outputs);
+            if self.options.best_efforts_recovery {
+                self.set_wals_aside(first_new)?;
+            }
             if let Some(job) = replayed.job {
                 db.report_recovery_end(job.id);
             }
@@ -308,6 +321,32 @@ impl Opening {
         Ok(Db::from_inner(db, default))
     }
 
+    /// Best-efforts recovery reads no WAL, since what they hold may not fit what is left of the tables: these edits say that
+    /// no family needs them.
+    fn without_wals(state: &DbState, first_new: FileNumber) -> Vec<VersionEdit> {
+        let of_family = |family: &crate::version::FamilyVersions| VersionEdit {
+            column_family: family.id(),
+            log_number: Some(first_new),
+            ..VersionEdit::default()
+        };
+        let mut edits: Vec<VersionEdit> = state.versions.families().map(of_family).collect();
+        edits.push(VersionEdit { min_log_number_to_keep: Some(first_new), ..VersionEdit::default() });
+        edits
+    }
+
+    /// Moves WALs that were not read to the archive, for whoever wants to look into them: no open does.
+    fn set_wals_aside(&self, first_new: FileNumber) -> Result<()> {
+        let (fs, archive) = (self.fs(), self.layout.archive_dir());
+        for name in fs.children(&self.layout.wal_dir)? {
+            let old = filename::parse(&name).filter(|parsed| parsed.kind == FileKind::Wal && parsed.number < first_new);
+            if old.is_some() {
+                create_dir_all(&**fs, &archive)?;
+                fs.rename(&self.layout.wal_dir.join(&name), &archive.join(&name))?;
+            }
+        }
+        Ok(())
+    }
+
     fn file_manager(&self) -> Arc<SstFileManager> {
         let own = || {
             let (fs, clock) = (Arc::clone(self.fs()), Arc::clone(self.env.clock()));
@@ -318,7 +357,11 @@ impl Opening {
 
     /// The descriptors of families that exist, and of those that are to be created.
     fn split_by_existence(&self) -> Result<(Existing<'_>, Missing<'_>)> {
-        let existing = column_families_in_manifest(&**self.fs(), &self.layout.db_dir)?;
+        let existing = if self.options.best_efforts_recovery {
+            best_efforts_column_families(&**self.fs(), &self.layout.db_dir)?
+        } else {
+            column_families_in_manifest(&**self.fs(), &self.layout.db_dir)?
+        };
         let (mut here, mut missing) = (Vec::new(), Vec::new());
         for descriptor in &self.descriptors {
             match existing.id_of(&descriptor.name) {

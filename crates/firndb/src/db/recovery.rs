@@ -64,6 +64,9 @@ impl DbInner {
     /// no MANIFEST names.
     pub(crate) fn replay_wals(&self, state: &mut MutexGuard<'_, DbState>, writable: bool) -> Result<Replayed> {
         let options = self.options();
+        if options.best_efforts_recovery {
+            return Ok(Replayed::default());
+        }
         let wals = self.wals_to_replay(state)?;
         let mut replayed = Replayed::default();
         let Some(&last) = wals.last() else { return Ok(replayed) };

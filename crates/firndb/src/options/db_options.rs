@@ -46,7 +46,7 @@ option_set! {
         /// Deprecated: leave synced inactive WALs open until deleted.
         background_close_inactive_wals: bool = false => new inert;
         /// Recover to the newest consistent state when files are missing.
-        best_efforts_recovery: bool = false => inert;
+        best_efforts_recovery: bool = false;
         /// Microseconds between resume attempts.
         bgerror_resume_retry_interval: u64 = 1_000_000;
         /// Incremental range sync of SST/blob files every N bytes (0 = off).

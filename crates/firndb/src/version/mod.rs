@@ -10,6 +10,7 @@
 //! [`VersionEdit`]: firn_format::version_edit::VersionEdit
 
 mod batch;
+mod best_efforts;
 mod blob;
 mod builder;
 mod file_meta;
@@ -34,6 +35,7 @@ mod read_tests;
 mod tests;
 
 pub use batch::BatchedLookup;
+pub use best_efforts::manifests;
 pub use blob::{BlobFileMetaData, SharedBlobFile};
 pub use builder::{ConsistencyChecks, FileStatsLoader, NoFileStats, RecoveredEpochs, VersionBuilder};
 pub use file_meta::{FileHandle, FileMetaData, FileStats, ObsoleteFile, ObsoleteFiles};
@@ -49,7 +51,7 @@ pub use replay::{
 pub(crate) use set::start_from;
 pub use set::{
     FamilyVersions, FileNumbers, HoldsVersions, Installed, ManifestChange, Recovered, VersionSet, VersionSetOptions,
-    column_families_in_manifest, create_database, list_column_families,
+    best_efforts_column_families, column_families_in_manifest, create_database, list_column_families,
 };
 pub use tables::{FamilyTables, FamilyTablesOptions, OpenPolicy, OpenTable, OpenTables, TableRef, TableSource};
 pub use version::{StatTotals, Version};

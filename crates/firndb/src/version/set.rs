@@ -30,7 +30,7 @@ use std::sync::{Arc, Weak};
 
 use firn_env::FileSystem;
 use firn_env::sync::{Condvar, MutexGuard};
-use firn_error::{Error, Result};
+use firn_error::{Error, ErrorKind, Result};
 use firn_format::filename;
 use firn_format::key::{FileNumber, SequenceNumber};
 use firn_format::version_edit::{DEFAULT_COLUMN_FAMILY_ID, EditKind, VersionEdit};
@@ -54,6 +54,8 @@ pub struct VersionSetOptions {
     pub max_manifest_space_amp_pct: i32,
     /// Keep the identity of the database in the MANIFEST. Default: true.
     pub write_dbid_to_manifest: bool,
+    /// Recover the newest state whose files are all there, from whichever MANIFEST, instead of failing. Default: false.
+    pub best_efforts: bool,
     /// Loads the properties of new files.
     pub stats: Arc<dyn FileStatsLoader + Send + Sync>,
 }
@@ -67,6 +69,7 @@ impl VersionSetOptions {
             max_manifest_file_size: 1 << 30,
             max_manifest_space_amp_pct: 500,
             write_dbid_to_manifest: true,
+            best_efforts: false,
             stats: Arc::new(super::NoFileStats),
         }
     }
@@ -269,8 +272,29 @@ pub fn column_families_in_manifest(fs: &dyn FileSystem, db_path: &Path) -> Resul
     Ok(names)
 }
 
+/// The same from the newest MANIFEST that can be read, whatever `CURRENT` says.
+///
+/// # Errors
+/// `Corruption` if there is none; the file system's errors.
+pub fn best_efforts_column_families(fs: &dyn FileSystem, db_path: &Path) -> Result<super::ColumnFamilyNames> {
+    for number in super::manifests(fs, db_path)? {
+        let mut names = super::ColumnFamilyNames::default();
+        let path = db_path.join(filename::manifest(number));
+        if manifest::read_manifest(fs, &path, |edit, _| names.add(&edit)).is_ok() {
+            return Ok(names);
+        }
+    }
+    Err(no_manifest(db_path))
+}
+
+#[cold]
+fn no_manifest(db_path: &Path) -> Error {
+    Error::corruption(format!("Cannot locate MANIFEST file in {}", db_path.display()))
+}
+
 impl VersionSet {
-    /// Reads the state of the database from its `CURRENT` and MANIFEST. Writes nothing.
+    /// Reads the state of the database from its `CURRENT` and MANIFEST, or with `best_efforts` what is left of it. Writes
+    /// nothing.
     ///
     /// # Errors
     /// `Corruption` with file and offset for a MANIFEST that is damaged, contradicts itself or names table files that are
@@ -281,6 +305,9 @@ impl VersionSet {
         requested: Vec<FamilySpec>,
         mode: OpenMode,
     ) -> Result<(Self, Recovered)> {
+        if options.best_efforts {
+            return Self::recover_best_efforts(&options, &requested, mode);
+        }
         let manifest_number = manifest::read_current(&*options.fs, &options.db_path)?;
         let path = options.db_path.join(filename::manifest(manifest_number));
         let mut replay = ManifestReplay::new(requested)?;
@@ -292,6 +319,55 @@ impl VersionSet {
         })?;
         check_table_files(&options, &state)?;
         Ok(Self::from_state(options, state, manifest_number, manifest_size))
+    }
+
+    /// Recovers from the newest MANIFEST that leads to anything.
+    fn recover_best_efforts(
+        options: &VersionSetOptions,
+        requested: &[FamilySpec],
+        mode: OpenMode,
+    ) -> Result<(Self, Recovered)> {
+        let mut warnings = Vec::new();
+        for number in super::manifests(&*options.fs, &options.db_path)? {
+            match Self::recover_what_is_there(options, requested, mode, number) {
+                Ok((set, mut recovered)) => {
+                    recovered.warnings.append(&mut warnings);
+                    return Ok((set, recovered));
+                }
+                // What the caller asked for is wrong; an older MANIFEST would only hide that.
+                Err(error) if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::NotSupported) => {
+                    return Err(error);
+                }
+                Err(error) => warnings.push(format!("MANIFEST {number} is of no use: {error}")),
+            }
+        }
+        Err(no_manifest(&options.db_path))
+    }
+
+    fn recover_what_is_there(
+        options: &VersionSetOptions,
+        requested: &[FamilySpec],
+        mode: OpenMode,
+        number: FileNumber,
+    ) -> Result<(Self, Recovered)> {
+        let path = options.db_path.join(filename::manifest(number));
+        let mut edits = Vec::new();
+        let size = manifest::read_manifest(&*options.fs, &path, |edit, _| {
+            edits.push(edit);
+            Ok(())
+        })?;
+        let (edits, mut warnings) = super::best_efforts::complete_edits(edits, &mut |family, file| {
+            let Some(spec) = requested.iter().find(|spec| spec.name == family) else { return Ok(true) };
+            let directory = spec_directory(spec, file.path_id, &options.db_path);
+            let table = manifest::table_path(&*options.fs, directory, file.number)?;
+            Ok(options.fs.file_size(&table).is_ok_and(|size| size == file.file_size))
+        })?;
+        let mut replay = ManifestReplay::new(requested.to_vec())?;
+        edits.into_iter().try_for_each(|edit| replay.add(edit)).map_err(|error| error.with_file(&path))?;
+        let mut state = replay.finish(mode, &*options.stats).map_err(|error| error.with_file(&path))?;
+        state.warnings.append(&mut warnings);
+        check_table_files(options, &state)?;
+        Ok(Self::from_state(options.clone(), state, number, size))
     }
 
     fn from_state(
