@@ -25,8 +25,8 @@ option_set! {
         stop_style: CompactionStopStyle = CompactionStopStyle::TotalSize => mutable;
         /// Move files that overlap nothing instead of rewriting them.
         allow_trivial_move: bool = false => mutable;
-        /// Try to bound compactions by `max_compaction_bytes`.
-        incremental: bool = false => mutable inert;
+        /// Where the tree has grown too large, merge a part of its oldest runs, of about `max_compaction_bytes`, if that pays.
+        incremental: bool = false => mutable;
         /// Lock fewer inputs while bottom-priority jobs wait.
         reduce_file_locking: bool = true => mutable new inert;
     }

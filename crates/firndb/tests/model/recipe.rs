@@ -214,6 +214,10 @@ pub fn column_family(rng: &mut StdRng, fixed: &Fixed) -> (ColumnFamilyOptions, S
     }
     if fixed.universal {
         texts.push(("compaction_style", "kCompactionStyleUniversal".to_owned()));
+        if rng.random_bool(0.4) {
+            let options = "{incremental=true;max_size_amplification_percent=30}";
+            texts.push(("compaction_options_universal", options.to_owned()));
+        }
     }
     if fixed.merge != Merge::None {
         texts.push(("merge_operator", fixed.merge.option_text().to_owned()));

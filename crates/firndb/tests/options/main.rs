@@ -9,6 +9,7 @@ mod merge;
 mod prefixes;
 mod tables;
 mod temperature;
+mod universal;
 
 use firndb::Options;
 

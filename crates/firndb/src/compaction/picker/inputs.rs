@@ -255,7 +255,11 @@ impl PlanDraft {
             output_path_id,
             target_output_file_size_bytes: target,
             max_output_file_size_bytes: if aligned { target.saturating_mul(2) } else { target },
-            max_compaction_bytes: options.max_compaction_bytes,
+            max_compaction_bytes: match options.compaction_style {
+                // Incremental compactions merge parts of runs: an output over much of the next run would join those parts.
+                CompactionStyle::Universal => options.target_file_size_base.saturating_mul(3) / 2,
+                _ => options.max_compaction_bytes,
+            },
             output_compression,
             output_temperature: self.output_temperature,
             grandparents,

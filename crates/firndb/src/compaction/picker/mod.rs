@@ -9,6 +9,7 @@
 //! boundary user key).
 
 mod fifo;
+mod incremental;
 mod inputs;
 mod leveled;
 mod manual;

@@ -191,7 +191,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn options() -> impl Strategy<Value = PickerOptions> {
-    let styles = prop_oneof![3 => Just(CompactionStyle::Level), 1 => Just(CompactionStyle::Universal)];
+    let styles = prop_oneof![3 => Just(CompactionStyle::Level), 2 => Just(CompactionStyle::Universal)];
     let priorities = prop_oneof![
         Just(CompactionPri::ByCompensatedSize),
         Just(CompactionPri::OldestLargestSeqFirst),
@@ -199,8 +199,19 @@ fn options() -> impl Strategy<Value = PickerOptions> {
         Just(CompactionPri::MinOverlappingRatio),
         Just(CompactionPri::RoundRobin),
     ];
-    (styles, priorities, any::<bool>(), 2usize..7, 1usize..5, 100u64..600, 10u64..100, 50u64..3000, any::<bool>())
-        .prop_map(|(style, pri, dynamic, levels, trigger, base, file, max_bytes, similar)| {
+    (
+        styles,
+        priorities,
+        any::<bool>(),
+        2usize..7,
+        1usize..5,
+        100u64..600,
+        10u64..100,
+        50u64..3000,
+        any::<bool>(),
+        any::<bool>(),
+    )
+        .prop_map(|(style, pri, dynamic, levels, trigger, base, file, max_bytes, similar, incremental)| {
             let mut options = PickerOptions {
                 compaction_style: style,
                 compaction_pri: pri,
@@ -213,6 +224,11 @@ fn options() -> impl Strategy<Value = PickerOptions> {
                 max_compaction_bytes: max_bytes,
                 ..PickerOptions::default()
             };
+            if incremental {
+                // Too large soon, and merged in small parts.
+                options.compaction_options_universal.incremental = true;
+                options.compaction_options_universal.max_size_amplification_percent = 25;
+            }
             if similar {
                 options.compaction_options_universal.stop_style = CompactionStopStyle::SimilarSize;
             }

@@ -94,6 +94,7 @@ impl Script {
             "allow-compaction" => options.compaction_options_fifo.allow_compaction = value == "yes",
             "size-ratio" => options.compaction_options_universal.size_ratio = number(value),
             "size-amp" => options.compaction_options_universal.max_size_amplification_percent = number(value),
+            "incremental" => options.compaction_options_universal.incremental = value == "yes",
             "similar" => {
                 options.compaction_options_universal.stop_style = CompactionStopStyle::SimilarSize;
             }

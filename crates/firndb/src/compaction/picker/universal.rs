@@ -11,9 +11,12 @@ use firn_format::compression::CompressionType;
 
 use super::inputs::{PickerInput, PlanDraft, any_busy, clean_cut, key_range, position, slice};
 use super::settings::PickerOptions;
-use super::{CompactionInput, CompactionPlan, CompactionReason, CompactionWork, leveled, marking};
+use super::{CompactionInput, CompactionPlan, CompactionReason, CompactionWork, incremental, leveled, marking};
 use crate::options::CompactionStopStyle;
 use crate::version::{FileMetaData, Version};
+
+/// A part may rewrite so many times the share of the oldest run that the whole would.
+const INCREMENTAL_GAIN: f64 = 1.8;
 
 /// A file of level 0 or a deeper level.
 struct SortedRun<'a> {
@@ -76,9 +79,16 @@ pub(super) fn pick(input: &PickerInput<'_>) -> Option<CompactionPlan> {
     let options = input.options;
     let runs = sorted_runs(input.version, options);
     let many = runs.len() >= options.level0_file_num_compaction_trigger;
-    let picked = pick_periodic(input, &runs).or_else(|| {
+    let periodic = pick_periodic(input, &runs);
+    let amplified = if many && periodic.is_none() { pick_for_size_amplification(options, &runs) } else { None };
+    if options.compaction_options_universal.incremental
+        && let Some(plan) = amplified.as_ref().and_then(|pick| pick_a_part(input, &runs, pick))
+    {
+        return Some(plan);
+    }
+    let picked = periodic.or_else(|| {
         let picked = many.then(|| {
-            pick_for_size_amplification(options, &runs)
+            amplified
                 .or_else(|| {
                     let universal = &options.compaction_options_universal;
                     let width = usize::try_from(universal.max_merge_width).unwrap_or(usize::MAX);
@@ -138,6 +148,16 @@ fn pick_for_size_amplification(options: &PickerOptions, runs: &[SortedRun<'_>]) 
     }
     let first = first + newest_to_exclude(options, candidates, bytes, amplified);
     Some(Pick { runs: first..=base, reason: CompactionReason::UniversalSizeAmplification })
+}
+
+/// A part of the runs of `pick` if that costs clearly less for its size than all of it.
+fn pick_a_part(input: &PickerInput<'_>, runs: &[SortedRun<'_>], pick: &Pick) -> Option<CompactionPlan> {
+    let picked = runs.get(pick.runs.clone())?;
+    let (base, newer) = picked.split_last()?;
+    let bytes: u64 = newer.iter().map(|run| run.compensated_bytes).sum();
+    let levels: Vec<usize> =
+        runs.get(..=*pick.runs.end())?.iter().map(|run| run.level).filter(|level| *level > 0).collect();
+    incremental::pick(input, &levels, base.bytes as f64 / bytes.max(1) as f64 * INCREMENTAL_GAIN)
 }
 
 /// How many of the newest files may stay out so that they can be merged among themselves meanwhile: few enough that the
