@@ -340,5 +340,12 @@ fn operations_on_files_are_told_when_wanted() {
     drop(Db::open("/db", options(&env, &quiet)).unwrap());
     assert!(quiet.files.lock().unwrap().is_empty());
     drop(quiet);
-    assert_eq!(weak.strong_count(), 0, "a closed database lets its listeners go");
+    for _ in 0..3000 {
+        if weak.strong_count() == 0 {
+            return;
+        }
+        // A thread of the database may be about to let go.
+        env.clock().sleep_micros(1000);
+    }
+    panic!("a closed database keeps its listeners");
 }
