@@ -182,7 +182,7 @@ impl Node {
             if spins.is_multiple_of(64) {
                 firn_env::thread::yield_now();
             } else {
-                std::hint::spin_loop();
+                firn_env::sync::spin_loop();
             }
         }
     }
