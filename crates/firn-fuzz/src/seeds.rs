@@ -34,6 +34,9 @@ pub type Seeds = Vec<Vec<u8>>;
 /// Greater inputs slow a fuzzer down more than they teach it.
 const MOST_BYTES: usize = 8 << 10;
 
+/// Golden files hold much of the same; so many of a kind are enough.
+const MOST_SEEDS: usize = 400;
+
 /// A golden table with the properties that say what its blocks are.
 struct GoldenTable {
     bytes: Vec<u8>,
@@ -161,10 +164,11 @@ fn records(log: &[u8]) -> Seeds {
     records
 }
 
-/// Drops what is too long or there already.
+/// Drops what is too long or there already, and of too many takes some from everywhere.
 fn tidy(seeds: impl IntoIterator<Item = Vec<u8>>) -> Seeds {
     let unique: BTreeSet<Vec<u8>> = seeds.into_iter().filter(|seed| seed.len() <= MOST_BYTES).collect();
-    unique.into_iter().collect()
+    let step = unique.len().div_ceil(MOST_SEEDS).max(1);
+    unique.into_iter().step_by(step).collect()
 }
 
 fn with_flags(flags: &[u8], seeds: impl IntoIterator<Item = Vec<u8>>) -> Seeds {

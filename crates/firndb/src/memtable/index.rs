@@ -11,10 +11,12 @@
 //! the top, and the lines of a node are fetched together.
 //!
 //! Readers take no lock and never wait. An insert into a free slot is invisible until the permutation names the slot. A
-//! split moves the upper half to a new right neighbour, then publishes, in this order: `next`, the high key, the shortened
-//! permutation, a new version. Slots are reused only after that, so a reader that finds the version unchanged after
-//! reading slots has read a consistent node; otherwise it reads the node again. A reader that arrives at a node whose high
-//! key is not after its target goes to the right, so parents may learn of a split late.
+//! split moves the upper half to a new right neighbour, then publishes, in this order: an odd version, `next`, the high
+//! key, the shortened permutation, the next even version. Slots are reused only after that, so a reader that finds the
+//! version unchanged after reading slots has read entries of the node; otherwise it reads the node again. A reader that
+//! arrives at a node whose high key is not after its target goes to the right, so parents may learn of a split late.
+//! Under an odd version the permutation and the right neighbour may overlap: a scan, which goes by position, then seeks
+//! its place again; searches go by key and need not.
 //!
 //! Writers lock single nodes, at most one at a time except from left to right on one level. Entries are never removed.
 //!
@@ -41,7 +43,7 @@ const SLOTS: usize = 15;
 #[repr(C, align(64))]
 struct Node {
     lock: AtomicU32,
-    /// Raised by every split.
+    /// Raised by every split as it begins to publish and when it is done: odd in between.
     version: AtomicU32,
     /// See [`Permutation`].
     permutation: AtomicU64,
@@ -470,6 +472,8 @@ impl Index {
             let first = if child.is_some() { keep + 1 } else { keep };
             put(right, right.load_permutation(), rank - first, word, entry, child);
         }
+        // Who sees the new neighbour below sees this too.
+        node.version.fetch_add(1, Relaxed);
         node.next.store(right_pointer, Release);
         node.high.store(low.address(), Release);
         node.high_word.store(low_word, Release);
@@ -718,14 +722,15 @@ impl Index {
             }
         } else {
             let next = leaf.next.load(Acquire);
-            if leaf.version.load(Acquire) == place.version {
+            let is_splitting = !place.version.is_multiple_of(2);
+            if leaf.version.load(Acquire) == place.version && !is_splitting {
                 // Entries that came into the old leaf since are newer than what the scan may see, or the scan is one that
                 // seeks again to see them.
                 // SAFETY: neighbours are nodes of this tree.
                 return self.first_of(unsafe { next.as_ref()? });
             }
         }
-        // The leaf was split: look the place up again.
+        // The leaf was or is being split: look the place up again.
         // SAFETY: the arena lives as long as the index.
         let target = self.target(unsafe { place.entry.ikey() });
         self.seek_target(&target, Count::BeforeOrEqual, Ahead::Leaf)

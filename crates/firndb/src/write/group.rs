@@ -273,13 +273,17 @@ impl WriteThread {
 
     /// Waits for the front of the queue without a batch. Writers wait until the guard is dropped.
     pub fn enter_exclusive(&self) -> ExclusiveGuard<'_> {
-        // On the heap, because the guard moves.
-        let node = Box::new(Node::new(ptr::null(), WriteFlags::default()));
-        if !self.push(&node) {
+        // On the heap, because the guard moves; not in a box meanwhile, since a box that moves vouches that nobody else
+        // points to what is in it.
+        let node = Box::into_raw(Box::new(Node::new(ptr::null(), WriteFlags::default())));
+        let guard = ExclusiveGuard { leadership: Leadership { queue: self, node } };
+        // SAFETY: the guard frees the node when it goes.
+        let node = unsafe { &*node };
+        if !self.push(node) {
             let state = node.wait_while(WAITING);
             debug_assert_eq!(state, LEADER);
         }
-        ExclusiveGuard { leadership: Leadership { queue: self, node: ptr::from_ref(&*node) }, _node: node }
+        guard
     }
 
     /// Links a node in; whether it leads at once. The node must stay in place until its state is final or it left as a
@@ -616,7 +620,6 @@ impl Drop for StallGuard<'_> {
 /// Holds the front of the queue; dropping it lets the next writer lead. Stays on the thread that entered.
 pub struct ExclusiveGuard<'a> {
     leadership: Leadership<'a>,
-    _node: Box<Node>,
 }
 
 impl<'a> ExclusiveGuard<'a> {
@@ -628,7 +631,10 @@ impl<'a> ExclusiveGuard<'a> {
 
 impl Drop for ExclusiveGuard<'_> {
     fn drop(&mut self) {
-        self.leadership.queue.leave(self.leadership.node, self.leadership.node, None);
+        let node = self.leadership.node;
+        self.leadership.queue.leave(node, node, None);
+        // SAFETY: `enter_exclusive` made it of a box; nobody knows it any more since it left the queue.
+        drop(unsafe { Box::from_raw(node.cast_mut()) });
     }
 }
 

@@ -97,8 +97,8 @@ fn a_single_writer_leads_itself() {
 }
 
 fn hammer(insertion: Insertion) {
-    const THREADS: usize = 8;
-    const WRITES: usize = 400;
+    const THREADS: usize = if cfg!(miri) { 3 } else { 8 };
+    const WRITES: usize = if cfg!(miri) { 20 } else { 400 };
     let queue = WriteThread::new(1 << 20);
     let recorder = Recorder::new(insertion);
     thread::scope(|scope| {

@@ -46,7 +46,7 @@ fn run(model: fn(), scheduler: impl Scheduler + 'static) {
 
 #[test]
 fn memtable_inserts_and_reads() {
-    explore(memtable::inserts_and_reads, 400);
+    explore(memtable::inserts_and_reads, 1000);
 }
 
 #[test]

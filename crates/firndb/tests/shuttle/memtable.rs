@@ -11,7 +11,8 @@ use firn_table::{GetControl, GetSink, ValueRef};
 use firndb::memtable::{MemTable, MemTableConfig};
 
 const WRITERS: u64 = 2;
-const PER_WRITER: u64 = 5;
+/// Together more than a leaf of the index holds, so that leaves split.
+const PER_WRITER: u64 = 11;
 
 struct First(Option<Vec<u8>>);
 
@@ -24,11 +25,11 @@ impl GetSink for First {
 
 /// Neighbouring keys of all writers interleave; values are so large that the arena grows.
 fn key(writer: u64, i: u64) -> Vec<u8> {
-    format!("{}-{writer}", (i * 3) % PER_WRITER).into_bytes()
+    format!("{:02}-{writer}", (i * 7) % PER_WRITER).into_bytes()
 }
 
 fn value(writer: u64, i: u64) -> Vec<u8> {
-    vec![(writer * PER_WRITER + i) as u8; 700]
+    vec![(writer * PER_WRITER + i) as u8; if i < 2 { 700 } else { 3 }]
 }
 
 fn found(memtable: &MemTable, key: &[u8]) -> Option<Vec<u8>> {
