@@ -15,12 +15,16 @@ use firn_error::{Error, Result};
 use firn_format::comparator::InternalKeyComparator;
 use firn_format::iterator::InternalIterator;
 use firn_format::key::{
-    FOOTER_SIZE, SequenceNumber, ValueType, append_internal_key, extract_footer, extract_user_key, parse_internal_key,
+    FOOTER_SIZE, SequenceNumber, ValueType, append_internal_key, extract_footer, extract_user_key, pack_footer,
+    parse_internal_key,
 };
 use firn_format::slice_transform::{SliceTransform, prefix_of};
 
 use super::merge_context::{MergeContext, OperandOrder};
 use crate::merge::MergeOperator;
+
+/// The footer that comes after those of all other versions of a key.
+const LAST_FOOTER: u64 = pack_footer(SequenceNumber::ZERO, ValueType::FOR_SEEK_FOR_PREV);
 
 /// What a [`DbIterator`] must know.
 #[derive(Clone)]
@@ -420,7 +424,9 @@ impl<I: InternalIterator> DbIterator<I> {
                     return;
                 }
                 run += 1;
-                if run > self.config.max_sequential_skip {
+                // The last of all possible versions, a deletion without a number as ingested tables have them, is where
+                // a seek would end.
+                if run > self.config.max_sequential_skip && footer > LAST_FOOTER {
                     run = 0;
                     self.reseek(true, SequenceNumber::ZERO, ValueType::FOR_SEEK_FOR_PREV);
                 } else {

@@ -266,6 +266,21 @@ fn long_runs_of_versions_are_left_by_seeking() {
 }
 
 #[test]
+fn seeking_over_versions_ends_at_a_deletion_without_a_number() {
+    let entries = [("a", 5, ValueType::Value, "v"), ("a", 0, ValueType::Deletion, ""), ("b", 1, ValueType::Value, "w")];
+    for max_sequential_skip in 0..3 {
+        let mut cursor = iterator(&entries, |config| config.max_sequential_skip = max_sequential_skip);
+        cursor.seek_to_first();
+        cursor.next();
+        assert_eq!(cursor.key(), b"b");
+        cursor.prev();
+        assert_eq!(cursor.key(), b"a");
+        cursor.next();
+        assert_eq!(cursor.key(), b"b");
+    }
+}
+
+#[test]
 fn the_prefix_of_the_start_bounds_the_scan() {
     let entries = ["aa1", "aa2", "ab1", "ab2", "ac1"].map(|key| (key, 1, ValueType::Value, "v"));
     let mut cursor = iterator(&entries, |config| {
