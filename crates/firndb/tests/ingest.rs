@@ -376,6 +376,23 @@ fn several_families_get_their_files_together_or_not_at_all() {
 }
 
 #[test]
+fn disallow_memtable_writes_takes_only_files() {
+    let setup = Setup::new(|_| ());
+    let options = firndb::ColumnFamilyOptions { disallow_memtable_writes: true, ..setup.options.cf.clone() };
+    let cf = setup.db().create_cf("files", options).unwrap();
+    let write = WriteOptions::default();
+    let refused = setup.db().put_opt(&write, &cf, "a", "value").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    let mut batch = firndb::WriteBatch::new();
+    batch.put("a", "value").unwrap();
+    batch.merge_cf(&cf, "a", "operand").unwrap();
+    assert_eq!(setup.db().write(&mut batch).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert!(setup.contents().is_empty(), "no part of the batch was written");
+    setup.db().ingest_external_file(&cf, &[setup.file("new", &["a"])], &plain()).unwrap();
+    assert!(setup.db().get_opt(&ReadOptions::default(), &cf, "a").unwrap().is_some());
+}
+
+#[test]
 fn checksums_of_whole_files_are_compared_and_kept() {
     let with_checksums = |factory: bool| {
         Setup::new(move |options| {

@@ -117,6 +117,24 @@ fn check(vector: &Vector, format_version: u32) {
 }
 
 #[test]
+fn optimize_filters_for_memory_makes_use_of_rounded_up_space() {
+    let build = |optimize_filters_for_memory| {
+        let context = FilterContext { optimize_filters_for_memory, ..context(5) };
+        let mut builder = FilterPolicy::bloom(10.0).builder(&context).unwrap();
+        let keys = ["a", "b", "c"];
+        keys.iter().for_each(|key| builder.add(key.as_bytes()));
+        let content = builder.finish().unwrap();
+        let reader = FilterReader::new(&content);
+        assert!(keys.iter().all(|key| reader.may_match(&FilterKey::new(key.as_bytes()))));
+        // The third byte of the trailer is the number of probes; see the vectors.
+        (content.len(), content[content.len() - 3])
+    };
+    let ((plain_bytes, plain_probes), (bytes, probes)) = (build(false), build(true));
+    assert_eq!(plain_bytes, bytes);
+    assert!(probes > plain_probes, "{probes} {plain_probes}");
+}
+
+#[test]
 fn new_bloom_vectors() {
     NEW_BLOOM.iter().for_each(|vector| check(vector, 5));
 }

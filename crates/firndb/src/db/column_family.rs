@@ -36,6 +36,8 @@ pub(crate) struct ColumnFamilyData {
     /// What readers see.
     pub(crate) super_version: SuperVersionCell,
     options: RwLock<Arc<ColumnFamilyOptions>>,
+    /// `disallow_memtable_writes`.
+    takes_only_files: bool,
     dropped: AtomicBool,
     /// What flushes, compactions and stalls did.
     pub(crate) stats: Mutex<ColumnFamilyStats>,
@@ -71,6 +73,19 @@ impl ColumnFamilyData {
     /// Marks it dropped.
     pub(crate) fn set_dropped(&self) {
         self.dropped.store(true, Ordering::Release);
+    }
+
+    /// Refuses a column family that takes no writes: a dropped one, or one that takes only external files
+    /// (`disallow_memtable_writes`).
+    #[inline]
+    pub(crate) fn check_takes_writes(&self) -> Result<()> {
+        if self.takes_only_files {
+            return Err(Error::invalid_argument(format!(
+                "column family {:?} has disallow_memtable_writes and takes only ingested files",
+                self.name
+            )));
+        }
+        self.check_live()
     }
 
     /// Refuses a dropped column family.
@@ -132,6 +147,7 @@ impl FamilyState {
                 usize::try_from(options.num_levels).unwrap_or(1),
                 identity.opened_micros,
             )),
+            takes_only_files: options.disallow_memtable_writes,
             options: RwLock::new(options),
             dropped: AtomicBool::new(false),
         };

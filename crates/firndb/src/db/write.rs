@@ -139,7 +139,7 @@ impl DbInner {
     pub(crate) fn write_one(&self, options: &WriteOptions, data: &ColumnFamilyData, batch: &WriteBatch) -> Result<()> {
         const PLAIN: ContentFlags = ContentFlags::PUT.with(ContentFlags::DELETE).with(ContentFlags::SINGLE_DELETE);
         self.check_writable()?;
-        data.check_live()?;
+        data.check_takes_writes()?;
         self.check_options(options)?;
         if !PLAIN.contains(batch.flags()) {
             self.check_records(options, batch)?;
@@ -235,8 +235,10 @@ impl DbInner {
                     return Err(Error::not_supported(format!("write batch records of this kind: {other:?}")));
                 }
             };
-            if family(id).is_none() && !options.ignore_missing_column_families {
-                return Err(Error::invalid_argument("Invalid column family specified in write batch"));
+            match family(id) {
+                Some(data) => data.check_takes_writes()?,
+                None if options.ignore_missing_column_families => {}
+                None => return Err(Error::invalid_argument("Invalid column family specified in write batch")),
             }
         }
         Ok(())

@@ -82,8 +82,8 @@ option_set! {
         default_write_temperature: Temperature = Temperature::Unknown => mutable new;
         /// No automatic compactions.
         disable_auto_compactions: bool = false => mutable;
-        /// CF accepts only ingestion/import; not for `default`.
-        disallow_memtable_writes: bool = false => new inert;
+        /// Take only ingested and imported files, no writes; not for `default`.
+        disallow_memtable_writes: bool = false => new;
         /// Write blobs to blob files in the write path.
         enable_blob_direct_write: bool = false => new inert;
         /// Store large values in blob files.

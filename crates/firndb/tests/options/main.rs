@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod block_cache;
+mod filters;
 mod flush;
 mod memtable;
 mod merge;
