@@ -43,7 +43,7 @@ pub struct LiveFileStorageInfo {
     pub size_bytes: u64,
     /// What the copy must contain instead of the file's contents (CURRENT, which may change meanwhile).
     pub replacement_contents: Option<Vec<u8>>,
-    /// Whether the file may still grow: it must then be copied up to `size_bytes`, not linked.
+    /// Whether the file may still change: it must then be copied up to `size_bytes`, not linked.
     pub trim_to_size: bool,
 }
 
@@ -64,7 +64,8 @@ pub struct WalFile {
 
 impl Db {
     /// Keeps all files, obsolete ones too, until [`Db::enable_file_deletions`] was called as often as this. When it returns,
-    /// no removal is at work any more. Thread-safe; calls nest.
+    /// no removal is at work any more; so it must not be called by a listener, which a removal waits for. Thread-safe; calls
+    /// nest.
     ///
     /// # Errors
     /// `NotSupported` when the database is open for reading only.
@@ -152,7 +153,6 @@ impl DbInner {
     fn collect_live_files(&self) -> Result<(Vec<LiveFileStorageInfo>, Vec<LiveFileStorageInfo>)> {
         let mut log = self.log.lock();
         log.flush_current()?;
-        let recycles = self.options().recycle_log_file_num > 0;
         let state = self.state.lock();
         let mut files = self.tables_of(&state);
         let manifest = state.versions.manifest_number();
@@ -180,7 +180,8 @@ impl DbInner {
             let size_bytes = open.map_or(wal.size_bytes, |open| open.size_bytes());
             (size_bytes > 0).then(|| LiveFileStorageInfo {
                 directory: self.layout.wal_dir.clone(),
-                trim_to_size: open.is_some() || recycles,
+                // An open WAL grows, a recycled one changes, and what an earlier process left may not be durable.
+                trim_to_size: true,
                 ..in_db_dir(filename::wal(wal.number), FileKind::Wal, wal.number, size_bytes)
             })
         });
