@@ -218,6 +218,7 @@ fn refused_external_files_are_told_alike() {
 
 /// Databases without MANIFEST and CURRENT, repaired by Firn's tool, show RocksDB's what they showed before.
 #[test]
+#[allow(clippy::disallowed_methods, reason = "a test changes files")]
 fn rocksdb_reads_what_repair_saved() {
     let (Some(golden), Some(theirs)) = (common::golden(), common::rocksdb_tool("ldb")) else { return };
     let dir = tempfile::tempdir().expect("a directory");
@@ -245,5 +246,84 @@ fn rocksdb_reads_what_repair_saved() {
         );
         assert!(repaired.err.contains("kept") || repaired.err.contains("turned into tables"), "{}", repaired.err);
         assert_eq!(lines(&common::run(&theirs, &scan).out), before, "{name}");
+    }
+}
+
+/// What changes the tree or the MANIFEST says and does what RocksDB's tool does.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "a test changes files")]
+fn surgery_is_done_alike() {
+    let (Some(golden), Some(theirs)) = (common::golden(), common::rocksdb_tool("ldb")) else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let deep = golden.join("r7.8-dynamic-levels").join("db");
+    let original = dir.path().join("original");
+    for round in 0..3 {
+        let run = |words: &[&str], input: &str| common::run_with_input(&theirs, &arguments(&original, words), input);
+        let loaded =
+            run(&["load", "--create_if_missing", "--disable_wal"], &format!("a ==> {round}\nb{round} ==> {round}\n"));
+        assert_eq!(loaded.status, Some(0), "{}", loaded.err);
+        if round == 0 {
+            assert_eq!(run(&["compact"], "").status, Some(0));
+        }
+    }
+    let live = |database: &Path| lines(&common::run(&theirs, &arguments(database, &["list_live_files_metadata"])).out);
+    let file = live(&original).iter().find_map(|line| {
+        let number = line.split(".sst").next()?.rsplit('/').next()?;
+        line.contains(".sst").then(|| number.to_owned())
+    });
+    let file = file.expect("a table");
+    for words in [
+        &["reduce_levels"][..],
+        &["reduce_levels", "--new_levels=0"],
+        &["reduce_levels", "--new_levels=4", "--print_old_levels"],
+        &["reduce_levels", "--new_levels=1", "--print_old_levels"],
+        &["reduce_levels", "--new_levels=3", "--print_old_levels"],
+        &["change_compaction_style"],
+        &["change_compaction_style", "--old_compaction_style=0"],
+        &["change_compaction_style", "--old_compaction_style=0", "--new_compaction_style=0"],
+        &["change_compaction_style", "--old_compaction_style=1", "--new_compaction_style=0"],
+        &["change_compaction_style", "--old_compaction_style=0", "--new_compaction_style=1"],
+        &["unsafe_remove_sst_file"],
+        &["unsafe_remove_sst_file", "nine"],
+        &["unsafe_remove_sst_file", "999"],
+        &["unsafe_remove_sst_file", &file],
+        &["update_manifest"],
+        &["update_manifest", "--update_temperatures"],
+    ] {
+        let (for_ours, for_theirs) = (dir.path().join("ours"), dir.path().join("theirs"));
+        let source = if words.contains(&"--new_levels=3") { &deep } else { &original };
+        for copy in [&for_ours, &for_theirs] {
+            let _ = std::fs::remove_dir_all(copy);
+            common::copy(source, copy);
+        }
+        let (our, their) =
+            (common::run(ours(), &arguments(&for_ours, words)), common::run(&theirs, &arguments(&for_theirs, words)));
+        let said = |err: &str| {
+            let lines = err.lines().filter(|line| !line.contains("[WARN]") && !line.is_empty());
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (lines(&our.out), said(&our.err), our.status),
+            (lines(&their.out), said(&their.err), their.status),
+            "{words:?}"
+        );
+        let show = |tool: &Path, database: &Path| lines(&common::run(tool, &arguments(database, &["scan"])).out);
+        let shown = show(&theirs, &for_theirs);
+        assert_eq!(show(&theirs, &for_ours), shown, "{words:?}");
+        assert_eq!(show(ours(), &for_ours), shown, "{words:?}");
+        let levels = |database: &Path| {
+            lines(&common::run(&theirs, &arguments(database, &["get_property", "rocksdb.levelstats"])).out)
+        };
+        let used_levels = |database: &Path| {
+            let rows = levels(database);
+            // How many files there are depends on where outputs are cut.
+            let used = |row: &String| {
+                let mut words = row.split_whitespace();
+                let level = words.next()?.parse::<u32>().ok()?;
+                words.next().filter(|count| *count != "0").map(|_| level)
+            };
+            rows.iter().filter_map(used).collect::<Vec<_>>()
+        };
+        assert_eq!(used_levels(&for_ours), used_levels(&for_theirs), "{words:?}");
     }
 }

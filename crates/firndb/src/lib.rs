@@ -74,5 +74,5 @@ pub use firn_format::key::{FileNumber, SequenceNumber};
 pub use firn_format::slice_transform;
 pub use firn_table::PinnedSlice;
 pub use options::{ColumnFamilyOptions, DbOptions, FlushOptions, Options, ReadOptions, WriteOptions};
-pub use repair::{RepairReport, repair, repair_cf};
+pub use repair::{RepairReport, repair, repair_cf, unsafe_remove_table};
 pub use write::WriteBatch;

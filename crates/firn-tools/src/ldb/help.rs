@@ -51,6 +51,10 @@ Admin Commands:
   manifest_dump [--verbose] [--path=<path_to_manifest_file>]
   file_checksum_dump [--path=<path_to_manifest_file>]
   repair [--verbose]
+  reduce_levels --new_levels=<N> [--print_old_levels]
+  change_compaction_style --old_compaction_style=<0: level> --new_compaction_style=<1: universal>
+  unsafe_remove_sst_file <SST file number>
+  update_manifest [--update_temperatures]
   get_property <property_name>
   list_column_families
   create_column_family --db=<db_path> <new_column_family_name>

@@ -37,6 +37,18 @@ pub struct Opened {
 /// # Errors
 /// What keeps it from being opened, or that `--column_family` names none.
 pub fn open(context: &mut Context<'_>, access: Access) -> Result<Opened, Stop> {
+    open_changed(context, access, |_| {})
+}
+
+/// [`open`] with other options than those: `change` gets the families.
+///
+/// # Errors
+/// As for [`open`].
+pub fn open_changed(
+    context: &mut Context<'_>,
+    access: Access,
+    change: impl FnOnce(&mut Vec<ColumnFamilyDescriptor>),
+) -> Result<Opened, Stop> {
     let path = context.db_path()?;
     let create = context.arguments.boolean("create_if_missing", false)?;
     let (mut db_options, mut families) = stored_options(context, &path, create)?;
@@ -45,6 +57,7 @@ pub fn open(context: &mut Context<'_>, access: Access) -> Result<Opened, Stop> {
     for family in &mut families {
         apply_family_flags(context, &mut family.options)?;
     }
+    change(&mut families);
     drop_missing_wal_dir(context, &mut db_options)?;
     let db = match access {
         Access::ReadOnly => Db::open_cf_read_only(&path, db_options, families)?,

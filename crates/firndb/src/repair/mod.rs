@@ -8,6 +8,7 @@
 //! or MANIFEST that was there is deleted, it is moved to `lost/`; a repair that was interrupted can be repeated.
 
 mod old_manifest;
+mod remove;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,6 +33,7 @@ use crate::options::{
 use crate::version::start_from;
 use crate::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
 use old_manifest::OldManifest;
+pub use remove::unsafe_remove_table;
 use table::{Condition, TableFacts, TableScanner};
 
 /// Where what is replaced or damaged goes, below the directory of the database or of its paths.

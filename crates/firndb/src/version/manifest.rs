@@ -108,6 +108,38 @@ pub fn read_manifest(
     }
 }
 
+/// Writes MANIFEST `to` with the first `records` records of MANIFEST `from`, as they are, and `last` behind them; then makes
+/// it the current one.
+///
+/// # Errors
+/// Damage in the old one, with file and offset; the file system's.
+pub(crate) fn continue_manifest(
+    fs: &dyn FileSystem,
+    db_path: &Path,
+    (from, records): (FileNumber, usize),
+    to: FileNumber,
+    last: &VersionEdit,
+) -> Result<()> {
+    let path = db_path.join(filename::manifest(from));
+    let source = FileSource(fs.new_sequential_file(&path, &FileOptions::default())?);
+    let mut reader = LogReader::new(source, 0, RecoveryMode::TolerateCorruptedTailRecords);
+    let mut writer = ManifestWriter::create(fs, db_path, to)?;
+    for _ in 0..records {
+        let more = reader.advance().map_err(|error| error.with_file(&path))?;
+        if let Some(report) = reader.take_report() {
+            return Err(report.error.with_file(&path));
+        }
+        if !more {
+            break;
+        }
+        let mut framed = Vec::new();
+        writer.encoder.append_record(&mut framed, reader.record())?;
+        writer.file.append(&framed)?;
+    }
+    writer.append([last])?;
+    writer.make_current(fs, db_path)
+}
+
 /// The MANIFEST that is being appended to.
 #[derive(Debug)]
 pub(crate) struct ManifestWriter {
@@ -151,6 +183,15 @@ impl ManifestWriter {
 
     pub(crate) fn sync(&mut self) -> Result<()> {
         self.file.sync()
+    }
+
+    /// Syncs it, and lets `CURRENT` name it.
+    pub(crate) fn make_current(mut self, fs: &dyn FileSystem, db_path: &Path) -> Result<()> {
+        self.sync()?;
+        let directory = fs.new_directory(db_path)?;
+        switch_current(fs, db_path, &*directory, self.number).map_err(|error| match error {
+            SwitchError::Untouched(error) | SwitchError::Uncertain(error) => error,
+        })
     }
 
     /// Remembers that everything up to here is the snapshot and the edits that came with it.

@@ -41,6 +41,7 @@ pub use builder::{ConsistencyChecks, FileStatsLoader, NoFileStats, RecoveredEpoc
 pub use file_meta::{FileHandle, FileMetaData, FileStats, ObsoleteFile, ObsoleteFiles};
 pub use latencies::ReadLatencies;
 pub use level_iterator::{LevelIterator, RunIterator};
+pub(crate) use manifest::continue_manifest;
 pub use manifest::{read_current, read_manifest, table_path};
 pub use pending::{PendingWrite, WriteOutcome};
 pub use read::{LookupSink, SortedRun};

@@ -246,11 +246,8 @@ pub fn create_database(fs: &dyn FileSystem, db_path: &Path, db_id: Option<&str>)
 /// The file system's.
 pub(crate) fn start_from(fs: &dyn FileSystem, db_path: &Path, number: FileNumber, edits: &[VersionEdit]) -> Result<()> {
     let mut writer = ManifestWriter::create(fs, db_path, number)?;
-    writer.append(edits).and_then(|()| writer.sync())?;
-    let directory = fs.new_directory(db_path)?;
-    manifest::switch_current(fs, db_path, &*directory, number).map_err(|error| match error {
-        manifest::SwitchError::Untouched(error) | manifest::SwitchError::Uncertain(error) => error,
-    })
+    writer.append(edits)?;
+    writer.make_current(fs, db_path)
 }
 
 /// The names of the column families of the database in `db_path`, by ascending id.
