@@ -24,6 +24,16 @@ pub fn spawn<T: Send + 'static>(
         .map_err(|e| Error::io_error(format!("cannot start thread {name}: {e}")))
 }
 
+/// Runs `body` and turns a panic in it into an error, for work whose results are thrown away then.
+///
+/// # Errors
+/// Those of `body`; `Aborted` when it panicked.
+pub fn catch_panic<T>(what: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
+    // Whoever calls this gives up what a half-done `body` left behind.
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(body))
+        .unwrap_or_else(|_| Err(Error::aborted(format!("{what} panicked"))))
+}
+
 /// How many threads can run at once on this machine; 1 when unknown.
 pub fn available_parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)

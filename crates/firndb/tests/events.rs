@@ -311,6 +311,48 @@ fn a_listener_is_told_of_errors_and_may_take_them_away() {
     }
 }
 
+/// Panics where it is told to.
+struct Panicking(&'static str);
+
+impl EventListener for Panicking {
+    fn on_flush_begin(&self, _: &FlushJobInfo) {
+        assert_ne!(self.0, "flush begin");
+    }
+    fn on_flush_completed(&self, _: &FlushJobInfo) {
+        assert_ne!(self.0, "flush completed");
+    }
+    fn on_table_file_created(&self, info: &TableFileCreationInfo) {
+        assert!(self.0 != "table created" || info.reason != TableCreationReason::Compaction);
+    }
+}
+
+#[test]
+fn a_database_whose_listener_panics_still_closes_and_keeps_what_it_has() {
+    for place in ["flush begin", "flush completed", "table created"] {
+        let env = Env::memory();
+        let mut options = options(&env, &Arc::default());
+        options.db.listeners = vec![Arc::new(Panicking(place)) as Arc<dyn EventListener>];
+        options.cf.level0_file_num_compaction_trigger = 2;
+        let db = Db::open("/db", options.clone()).unwrap();
+        for round in 0..3 {
+            // Two keys: tables that hold one could be moved without a compaction.
+            if db.put("key", "value").and_then(|()| db.put("other", "value")).is_err() {
+                assert!(round > 0);
+                break;
+            }
+            let flushed = db.flush(&FlushOptions::default(), db.default_cf());
+            assert!(flushed.is_ok() || place != "table created" || round > 0, "{place}: {flushed:?}");
+        }
+        // The job that panicked has ended as far as anybody can see, and its error stays.
+        let waited = db.wait_for_compact();
+        let error = waited.expect_err(place);
+        assert!(error.message().ends_with("panicked"), "{place}: {error}");
+        drop(db);
+        options.db.listeners.clear();
+        assert!(Db::open("/db", options).unwrap().get("key").unwrap().is_some(), "{place}");
+    }
+}
+
 #[test]
 fn operations_on_files_are_told_when_wanted() {
     let (env, recorder) = (Env::memory(), Arc::new(Recorder { wants_file_io: true, ..Recorder::default() }));

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use firn_env::sync::MutexGuard;
 use firn_env::sync::atomic::Ordering;
-use firn_env::{Priority, log_error};
+use firn_env::{Priority, log_error, thread};
 use firn_error::{Error, ErrorKind, Result};
 
+use super::error_handler::BackgroundErrorReason;
 use super::flush::{FlushReason, FlushRequest};
 use super::report::Retired;
 use super::snapshot::SnapshotReleased;
@@ -254,9 +255,34 @@ impl DbInner {
         self.env.pools().schedule_tagged(
             priority,
             self.instance,
-            move || job(&db),
+            move || {
+                let ended = thread::catch_panic("a background job", || {
+                    job(&db);
+                    Ok(())
+                });
+                if let Err(error) = ended {
+                    db.job_panicked(priority, &error);
+                }
+            },
             move || withdrawn.job_withdrawn(priority),
         );
+    }
+
+    /// Something that a job called panicked, such as a listener: what the job was about is not known to be whole, but those
+    /// who wait for its end must not wait for ever.
+    fn job_panicked(&self, priority: Priority, error: &Error) {
+        let mut state = self.state.lock();
+        let reason = match priority {
+            Priority::High => BackgroundErrorReason::FlushNoWal,
+            _ => BackgroundErrorReason::Compaction,
+        };
+        self.set_background_error(&mut state, reason, error);
+        match priority {
+            Priority::High => state.flushes_running -= 1,
+            _ => state.compactions_running -= 1,
+        }
+        drop(state);
+        self.job_withdrawn(priority);
     }
 
     fn job_withdrawn(&self, priority: Priority) {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use firn_env::sync::atomic::Ordering;
 use firn_env::sync::{Mutex, MutexGuard};
+use firn_env::thread;
 use firn_error::{Error, ErrorKind, Result, SubCode};
 use firn_format::compression::CompressionType;
 use firn_format::key::{FileNumber, SequenceNumber};
@@ -82,7 +83,7 @@ impl DbInner {
         let numbers = Mutex::new(Vec::new());
         let start = self.env.clock().now_nanos();
         let micros = || self.env.clock().now_nanos().saturating_sub(start) / 1000;
-        let finished = MutexGuard::unlocked(state, || {
+        let run = || {
             self.report_compaction_begin(&data, job, &plan);
             let result = match plan.work {
                 CompactionWork::Merge => self.merge(job, &plan, &data, &numbers, cancelled),
@@ -93,7 +94,9 @@ impl DbInner {
                 self.report_compaction_written(&data, job, &done);
             }
             result
-        });
+        };
+        // Filters, merge operators and listeners are not ours; the inputs must be free again whatever they do.
+        let finished = MutexGuard::unlocked(state, || thread::catch_panic("the compaction", run));
         let outcome = match finished {
             Err(error) => Err((error, BackgroundErrorReason::Compaction)),
             Ok(result) => match self.log_plan(state, &plan, &result) {

@@ -98,18 +98,21 @@ impl DbInner {
         let several_families = state.families.len() > 1 || self.options().allow_2pc;
         let outputs: Vec<FileNumber> = parts.iter().map(|part| part.output.number).collect();
         let synced = MutexGuard::unlocked(state, || {
-            self.report_flush_begin(job, &parts, request.reason);
-            // What is flushed must not be ahead of what other families have only in a WAL.
-            if several_families { self.sync_closed_wals() } else { Ok(()) }
+            thread::catch_panic("the flush", || {
+                self.report_flush_begin(job, &parts, request.reason);
+                // What is flushed must not be ahead of what other families have only in a WAL.
+                if several_families { self.sync_closed_wals() } else { Ok(()) }
+            })
         });
         let written = synced.map_err(|error| (error, BackgroundErrorReason::Flush)).and_then(|()| {
-            MutexGuard::unlocked(state, || {
+            let write = || {
                 parts.iter_mut().try_for_each(|part| {
                     let written = self.write_memtables(&part.data, &part.memtables, &part.output, JobPriority::High);
                     written.map(|table| part.table = table)
                 })
-            })
-            .map_err(|error| (error, BackgroundErrorReason::FlushNoWal))
+            };
+            MutexGuard::unlocked(state, || thread::catch_panic("the flush", write))
+                .map_err(|error| (error, BackgroundErrorReason::FlushNoWal))
         });
         let (result, reason) = match written {
             Ok(()) => (self.commit_flush(state, &parts), BackgroundErrorReason::ManifestWriteNoWal),

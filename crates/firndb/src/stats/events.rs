@@ -343,7 +343,8 @@ pub struct ErrorRecoveryInfo {
 
 /// Something that wants to know what a database does. Every method does nothing unless it is implemented.
 ///
-/// Methods are called on the thread that does the work, without the database mutex; they must return soon and must not panic.
+/// Methods are called on the thread that does the work, without the database mutex; they must return soon and must not panic
+/// (a panic in a background job ends that job with a fatal error).
 /// What they may not do is wait for the work that they are told of; [`on_memtable_sealed`](Self::on_memtable_sealed),
 /// moreover, runs at the head of the write queue and must not write.
 pub trait EventListener: Send + Sync {
