@@ -2,11 +2,13 @@
 //!
 //! A [`workload::Workload`] is drawn from a seed; [`run`] carries it out once, on one thread, over a file system in memory,
 //! and notes what was issued, acknowledged and promised at which operation ([`history`]). [`crash`] then takes the disk as
-//! a power failure would leave it after each operation, opens it and compares it with the [`model`].
+//! a power failure would leave it after each operation, opens it and compares it with the [`model`]; [`faults`] makes each
+//! operation fail instead.
 //!
 //! Always true here: a seed repeats a run exactly; every failure prints the command that replays it.
 
 pub mod crash;
+pub mod faults;
 pub mod history;
 pub mod model;
 pub mod recovered;

@@ -2,6 +2,7 @@
 //!
 //! `firn-sim crash --seeds 0..100 [--steps 60] [--every 1] [--all-modes]` crashes at every operation of each seed's
 //! workload; `--seed S --operation N --policy P --mode M` looks at one point again.
+//! `firn-sim faults --seeds 0..100 [--steps 25] [--every 1]` lets every operation fail; `--operation N --kind K` replays.
 
 use std::collections::HashMap;
 use std::process::ExitCode;
@@ -9,6 +10,7 @@ use std::process::ExitCode;
 use firn_env::crash::LossPolicy;
 use firn_env::{Clock, SystemClock};
 use firn_sim::crash::{Figures, MODES, Plan, Point, check_point, explore};
+use firn_sim::faults::Kind;
 use firn_sim::workload::Workload;
 use firn_sim::{Violation, run};
 
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
     };
     let result = match command.as_str() {
         "crash" => crash(seeds, &arguments),
+        "faults" => faults(seeds, &arguments),
         other => usage(&format!("no command {other:?}")),
     };
     match result {
@@ -90,6 +93,41 @@ fn crash(seeds: std::ops::Range<u64>, arguments: &Arguments) -> Result<(), usize
     }
     print(&total, 0, &clock);
     if violations == 0 { Ok(()) } else { Err(violations) }
+}
+
+fn faults(seeds: std::ops::Range<u64>, arguments: &Arguments) -> Result<(), usize> {
+    let steps = usize::try_from(arguments.number("steps").unwrap_or(25)).unwrap_or(25);
+    let every = arguments.number("every").unwrap_or(1);
+    let clock = SystemClock::new();
+    let mut total = firn_sim::faults::Figures::default();
+    let mut violations = 0;
+    for seed in seeds {
+        let outcome = match arguments.number("operation") {
+            Some(operation) => firn_sim::faults::check(seed, steps, operation, kind(arguments)),
+            None => firn_sim::faults::explore(seed, steps, every),
+        };
+        match outcome {
+            Ok(figures) => total.add(figures),
+            Err(violation) => {
+                report(seed, &violation);
+                violations += 1;
+            }
+        }
+        if violations >= MOST_VIOLATIONS {
+            break;
+        }
+        if seed % 10 == 9 {
+            println!("seed {seed}: {total:?}, {:.1} s", clock.now_nanos() as f64 / 1e9);
+        }
+    }
+    println!("{total:?}, {:.1} s", clock.now_nanos() as f64 / 1e9);
+    if violations == 0 { Ok(()) } else { Err(violations) }
+}
+
+fn kind(arguments: &Arguments) -> Kind {
+    let wanted = arguments.0.get("kind").map(String::as_str).unwrap_or("Io");
+    let found = Kind::ALL.into_iter().find(|kind| format!("{kind:?}") == wanted);
+    found.unwrap_or_else(|| usage("--kind wants one of the kinds of faults"))
 }
 
 fn print(total: &Figures, seed: u64, clock: &SystemClock) {

@@ -9,7 +9,7 @@ use firn_env::FileSystem;
 use firn_env::crash::CrashFileSystem;
 use firn_error::{Error, Result};
 use firndb::options::{CompactRangeOptions, FlushOptions, WalRecoveryMode};
-use firndb::{ColumnFamily, ColumnFamilyDescriptor, Db, WriteBatch, WriteOptions};
+use firndb::{ColumnFamily, ColumnFamilyDescriptor, Db, DbOptions, WriteBatch, WriteOptions};
 
 use crate::Violation;
 use crate::history::{FamilyLife, Floor, History, Span};
@@ -37,7 +37,14 @@ impl Session {
         mode: WalRecoveryMode,
         seed: u64,
     ) -> Result<Self> {
-        let options = setup.db_options(environment(fs, seed), mode);
+        Self::open_with(setup, setup.db_options(environment(fs, seed), mode), names)
+    }
+
+    /// [`open`](Self::open) with these options of the database.
+    ///
+    /// # Errors
+    /// Those of the open.
+    pub fn open_with(setup: &Setup, options: DbOptions, names: &BTreeMap<FamilyId, String>) -> Result<Self> {
         let descriptors =
             names.values().map(|name| ColumnFamilyDescriptor::new(name, setup.family_options())).collect();
         let db = Db::open_cf(db_path(), options, descriptors)?;
