@@ -10,7 +10,7 @@ fn whatever_fails_once_nothing_acknowledged_is_lost_and_nothing_refused_comes_ba
     let number = |name, default| std::env::var(name).map_or(default, |text| text.parse::<u64>().unwrap());
     let first = number("FIRN_SIM_FIRST_SEED", 0);
     let mut total = Figures::default();
-    for seed in first..first + number("FIRN_SIM_SEEDS", 8) {
+    for seed in first..first + number("FIRN_SIM_SEEDS", 6) {
         match explore(seed, 20, 9) {
             Ok(figures) => total.add(figures),
             Err(violation) => panic!("seed {seed}: {violation}"),
