@@ -1,8 +1,12 @@
 //! Commands that read a database's files without opening it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use firn_format::filename;
+
 use super::{Context, Outcome, Stop, manifest, wal};
+use crate::sst_dump;
 
 /// The MANIFEST that `--path` names, or the one in the database's directory.
 fn manifest_path(context: &Context<'_>) -> Result<PathBuf, Stop> {
@@ -39,6 +43,47 @@ pub fn file_checksum_dump(context: &mut Context<'_>) -> Outcome {
     };
     let state = manifest::read(&context.env, &path, &mut |_| {})?;
     Ok(manifest::checksum_lines(&state, context.out)?)
+}
+
+/// Between a heading of `dump_live_files` and what it is over.
+const HEADING_RULE: &str = "==============================";
+
+/// `dump_live_files`: the MANIFEST, every live table and the live WALs, one after the other.
+pub fn dump_live_files(context: &mut Context<'_>) -> Outcome {
+    let directory = context.db_path()?;
+    let manifest_path = manifest::current(&context.env, &directory)?;
+    writeln!(context.out, "Manifest File\n{HEADING_RULE}\n{}", manifest_path.display())?;
+    dump_manifest_file(context, &manifest_path)?;
+    writeln!(context.out)?;
+    let state = manifest::read(&context.env, &manifest_path, &mut |_| {})?;
+    let hex = context.arguments.hex();
+    for family in state.families.values() {
+        writeln!(context.out, "Column family name: {}\n{HEADING_RULE}\n", family.name)?;
+        writeln!(context.out, "SST Files\n{HEADING_RULE}")?;
+        let levels: BTreeSet<u32> = family.files.keys().map(|(level, _)| *level).collect();
+        for level in levels {
+            for file in manifest::level_files(family, level) {
+                let path = directory.join(filename::table(file.number));
+                writeln!(context.out, "{} level:{level}\n------------------------------", path.display())?;
+                sst_dump::show(&context.env, &path, hex.keys || hex.values, context.out)?;
+                writeln!(context.out)?;
+            }
+        }
+        writeln!(context.out, "Blob Files\n{HEADING_RULE}")?;
+    }
+    writeln!(context.out, "\nWrite Ahead Log Files\n{HEADING_RULE}")?;
+    let oldest = state.families.values().map(|family| family.log_number).min().unwrap_or(0);
+    for path in wal::files(&context.env, &directory)? {
+        let name = path.file_name().and_then(|name| name.to_str()).and_then(filename::parse);
+        let is_empty = context.env.fs().file_size(&path)? == 0;
+        if is_empty || name.is_none_or(|parsed| parsed.number.get() < oldest) {
+            continue;
+        }
+        writeln!(context.out, "{}", path.display())?;
+        let options = wal::WalDumpOptions { header: true, print_value: true, only_gaps: false };
+        wal::dump(&context.env, &path, options, None, context.out)??;
+    }
+    Ok(())
 }
 
 /// `list_column_families`: an error is told, but the exit status stays 0.

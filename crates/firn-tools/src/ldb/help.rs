@@ -49,6 +49,7 @@ Admin Commands:
   dump [--from] [--to] [--max_keys=<N>] [--count_only] [--count_delim=<char>] [--stats] [--path=<path_to_a_file>]
   load [--create_if_missing] [--disable_wal] [--bulk_load] [--compact]
   manifest_dump [--verbose] [--path=<path_to_manifest_file>]
+  dump_live_files
   file_checksum_dump [--path=<path_to_manifest_file>]
   repair [--verbose]
   reduce_levels --new_levels=<N> [--print_old_levels]

@@ -217,7 +217,7 @@ pub fn dump(env: &Env, path: &Path, verbose: bool, as_hex: bool, out: &mut dyn W
 }
 
 /// The files of one level, as a version orders them: level 0 newest first, others by their keys.
-fn level_files(family: &FamilyState, level: u32) -> Vec<&NewFile> {
+pub(super) fn level_files(family: &FamilyState, level: u32) -> Vec<&NewFile> {
     let range = (level, FileNumber(0))..=(level, FileNumber(u64::MAX));
     let mut files: Vec<&NewFile> = family.files.range(range).map(|(_, file)| file).collect();
     if level == 0 {

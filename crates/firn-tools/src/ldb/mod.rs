@@ -170,6 +170,12 @@ const COMMANDS: &[Command] = &[
     },
     Command { name: "list_column_families", options: &[], flags: &[], run: files::list_column_families },
     Command { name: "manifest_dump", options: &["path"], flags: &["verbose", "json"], run: files::manifest_dump },
+    Command {
+        name: "dump_live_files",
+        options: &[],
+        flags: &["decode_blob_index", "dump_uncompressed_blobs"],
+        run: files::dump_live_files,
+    },
     Command { name: "file_checksum_dump", options: &["path"], flags: &[], run: files::file_checksum_dump },
     Command {
         name: "dump_wal",
@@ -186,7 +192,6 @@ const MISSING: &[(&str, &str)] = &[
     ("put_entity", "wide-column entities"),
     ("get_entity", "wide-column entities"),
     ("multi_get_entity", "wide-column entities"),
-    ("dump_live_files", "dumping all live files at once"),
     ("compaction_progress_dump", "compaction progress files"),
     ("remote_compaction_primary", "remote compaction"),
     ("remote_compaction_worker", "remote compaction"),

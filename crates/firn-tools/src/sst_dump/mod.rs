@@ -297,6 +297,34 @@ impl Dump<'_> {
     }
 }
 
+/// Shows one table to other tools: what it is, its entries, and its properties without indentation.
+///
+/// # Errors
+/// What the stream says; damage is told in the text.
+pub fn show(env: &Env, path: &Path, output_hex: bool, out: &mut dyn Write) -> std::io::Result<()> {
+    let arguments = Arguments { command: Command::Scan, output_hex, ..Arguments::default() };
+    let mut err = Vec::new();
+    let mut dump = Dump {
+        env: env.clone(),
+        arguments,
+        out: &mut *out,
+        err: &mut err,
+        totals: Totals::default(),
+        rows: 0,
+        range_shown: true,
+    };
+    writeln!(dump.out, "Process {}", path.display())?;
+    match open(env, path) {
+        Ok(table) => {
+            writeln!(dump.out, "Sst file format: block-based")?;
+            dump.entries(path, &table)?;
+            writeln!(dump.out, "\nTable Properties:\n{}", properties::text(table.properties(), "", "="))?;
+        }
+        Err(error) => writeln!(dump.out, "{error}")?,
+    }
+    out.write_all(&err)
+}
+
 /// Opens a table with the comparator it was written with.
 ///
 /// # Errors
