@@ -172,10 +172,14 @@ pub trait OptionSet: Default + Clone + 'static {
             None => name.split_once('.').map_or((name, None), |(head, inner)| (head, Some(inner))),
         };
         let Some(field) = Self::find(head) else {
-            if Self::RETIRED.contains(&name) || config.ignore_unknown_options {
+            if Self::RETIRED.contains(&name) {
                 if let Some(kept) = self.kept_mut() {
                     kept.0.insert(name.to_owned(), raw.to_owned());
                 }
+                return Ok(());
+            }
+            // What is ignored is not kept: a file of this version with names that it does not know cannot be read.
+            if config.ignore_unknown_options {
                 return Ok(());
             }
             return Err(Error::invalid_argument(format!("Extra option not recognized: {name}")));
@@ -208,7 +212,8 @@ pub trait OptionSet: Default + Clone + 'static {
                 if !(unsupported || config.ignore_unknown_options) {
                     return Err(error);
                 }
-                if inner.is_none()
+                if unsupported
+                    && inner.is_none()
                     && let Some(kept) = self.kept_mut()
                 {
                     kept.0.insert(descriptor.name.to_owned(), raw.to_owned());

@@ -329,3 +329,18 @@ fn a_comparator_of_the_applications_own_survives_by_name() {
     let loaded = load_latest_options(&**env.fs(), dir, &ConfigOptions::default()).unwrap();
     assert!(loaded.print(Dialect::Portable).contains("  comparator=own.Comparator\n"));
 }
+
+/// Options that were read from the file of a newer RocksDB can be written and read again.
+#[test]
+fn options_ignored_in_a_newer_file_do_not_spoil_the_next_one() {
+    let env = Env::memory();
+    let dir = Path::new("/db");
+    firn_env::create_dir_all(&**env.fs(), dir).unwrap();
+    let text = "[Version]\nrocksdb_version=99.1.0\noptions_file_version=1.1\n[DBOptions]\nfrom_the_future=1\n\
+                max_open_files=many\n[CFOptions \"default\"]\nalso_new={a=b}\n";
+    let config = ConfigOptions { ignore_unknown_options: true, ..ConfigOptions::default() };
+    let loaded = LoadedOptions::parse(text, &config).unwrap();
+    let families = loaded.column_families.iter().map(|(name, options)| (name.as_str(), options));
+    write_options_file(&**env.fs(), dir, 1, 2, &loaded.db, families).unwrap();
+    load_latest_options(&**env.fs(), dir, &ConfigOptions::default()).unwrap();
+}
