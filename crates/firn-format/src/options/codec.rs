@@ -147,8 +147,8 @@ impl<T> OptionCodec<T> for Memory {
     }
 }
 
-/// Text of options that were read and are not acted on: retired names, names of newer versions, objects that are not
-/// known here. It is written back as it was read.
+/// Text of options that were read and are not acted on: retired names and objects that are not known here. It is written
+/// back as it was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeptOptions(pub BTreeMap<String, String>);
 
