@@ -234,3 +234,45 @@ fn synced_writes_to_a_new_database_survive_a_power_failure() {
     let db = Db::open("/parent/db", options).unwrap();
     assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"value"[..]));
 }
+
+#[test]
+fn values_that_a_cursor_pinned_outlive_it_and_their_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = create();
+    options.apply_string("merge_operator=stringappend").unwrap();
+    let db = Db::open(dir.path().join("db"), options).unwrap();
+    for i in 0..500 {
+        db.put(key(i), value(i)).unwrap();
+    }
+    db.flush(&FlushOptions::default(), db.default_cf()).unwrap();
+    for i in 500..1000 {
+        db.put(key(i), value(i)).unwrap();
+    }
+    db.merge("merged", "a").unwrap();
+    db.merge("merged", "b").unwrap();
+    let reading = ReadOptions { pin_data: true, ..ReadOptions::default() };
+    let mut cursor = db.cursor(&reading, db.default_cf()).unwrap();
+    assert!(cursor.pinned_value().is_empty());
+    let mut kept = Vec::new();
+    cursor.seek_to_first();
+    while cursor.valid() {
+        let pinned = cursor.pinned_value();
+        assert_eq!(&*pinned, cursor.value());
+        let tells = cursor.property("rocksdb.iterator.is-value-pinned").unwrap();
+        assert_eq!(tells == b"1", pinned.is_pinned());
+        assert_eq!(pinned.is_pinned(), cursor.key() != b"merged");
+        kept.push((cursor.key().to_vec(), pinned));
+        cursor.next();
+    }
+    cursor.seek_to_last();
+    assert_eq!(&*cursor.pinned_value(), b"a,b");
+    drop(cursor);
+    db.delete_range("", "z").unwrap();
+    db.compact_range(&Default::default(), db.default_cf(), None, None).unwrap();
+    db.close().unwrap();
+    drop(db);
+    assert_eq!(kept.len(), 1001);
+    for (i, (kept_key, kept_value)) in kept.iter().take(1000).enumerate() {
+        assert_eq!((kept_key, &**kept_value), (&key(i as u32), &value(i as u32)[..]));
+    }
+}

@@ -11,6 +11,7 @@ use firn_error::{Error, Result};
 use firn_format::iterator::InternalIterator;
 use firn_format::key::{InternalKey, SequenceNumber, extract_user_key};
 use firn_format::slice_transform::SliceTransform;
+use firn_table::{PinnedSlice, ValueRef};
 
 use super::DbInner;
 use super::column_family::ColumnFamilyData;
@@ -38,6 +39,12 @@ macro_rules! each {
             Source::Run($iterator) => $call,
         }
     };
+}
+
+impl Source {
+    fn value_ref(&self) -> ValueRef<'_> {
+        each!(self, iterator => iterator.value_ref())
+    }
 }
 
 impl InternalIterator for Source {
@@ -305,6 +312,23 @@ impl Cursor {
         self.iterator.as_ref().filter(|iterator| iterator.valid()).map_or(&[], DbIterator::value)
     }
 
+    /// The value, to be kept beyond the next move and beyond the cursor: without a copy where it lies in a block or a
+    /// memtable, which it then keeps in memory. Values that were merged, and those shown on the way backward, are copied.
+    /// Empty when not valid.
+    pub fn pinned_value(&self) -> PinnedSlice {
+        match self.pinnable_value() {
+            Some(value) => value.pin(),
+            None => PinnedSlice::from(self.value()),
+        }
+    }
+
+    /// The value where it lies, if that can be kept alive.
+    fn pinnable_value(&self) -> Option<ValueRef<'_>> {
+        let source = self.iterator.as_ref().filter(|_| self.valid())?.shown_by_inner()?.current()?;
+        // A timed put carries its time behind the value.
+        Some(source.value_ref().truncated(self.value().len())).filter(ValueRef::is_pinnable)
+    }
+
     /// Moves to the first key (at or after the lower bound).
     pub fn seek_to_first(&mut self) {
         self.positioned(DbIterator::seek_to_first);
@@ -384,7 +408,12 @@ impl Cursor {
     pub fn property(&self, name: &str) -> Result<Vec<u8>> {
         match name {
             "rocksdb.iterator.super-version-number" => Ok(self.super_version_number.to_string().into_bytes()),
-            "rocksdb.iterator.is-key-pinned" | "rocksdb.iterator.is-value-pinned" => Ok(b"0".to_vec()),
+            // Keys are put together from their prefixes and lie nowhere.
+            "rocksdb.iterator.is-key-pinned" => Ok(b"0".to_vec()),
+            "rocksdb.iterator.is-value-pinned" => {
+                let pinned = self.options.pin_data && self.pinnable_value().is_some();
+                Ok(if pinned { b"1".to_vec() } else { b"0".to_vec() })
+            }
             "rocksdb.iterator.internal-key" => {
                 Ok(self.iterator.as_ref().filter(|i| i.valid()).map_or_else(Vec::new, |i| i.key().to_vec()))
             }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use firn_error::{Error, Result};
 use firn_format::iterator::InternalIterator;
+use firn_table::ValueRef;
 
 use super::MemTable;
 use super::checks::Direction;
@@ -26,6 +27,12 @@ unsafe impl Send for MemTableIterator {}
 unsafe impl Sync for MemTableIterator {}
 
 impl MemTableIterator {
+    /// The value, with the memtable as its owner, so that it can be kept without a copy. The cursor must be valid.
+    pub fn value_ref(&self) -> ValueRef<'_> {
+        // SAFETY: the value lies in the arena of the memtable that the owner keeps alive, and never changes.
+        unsafe { ValueRef::owned_by(self.entry().1, &self.memtable) }
+    }
+
     pub(super) fn new(memtable: Arc<MemTable>, filtered: bool) -> Self {
         Self { memtable, place: None, filtered, error: None }
     }

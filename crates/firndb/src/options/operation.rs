@@ -56,7 +56,9 @@ pub struct ReadOptions {
     pub auto_prefix_mode: bool,
     /// End an iterator where the prefix of the seek key ends. Default: false.
     pub prefix_same_as_start: bool,
-    /// Keep blocks alive as long as the iterator. Default: false.
+    /// Let a cursor's property `rocksdb.iterator.is-value-pinned` tell which values
+    /// [`Cursor::pinned_value`](crate::Cursor::pinned_value) keeps without a copy; it keeps them with and without this.
+    /// Default: false.
     pub pin_data: bool,
     /// Keep the read-ahead state when an iterator enters the next file. Default: false.
     pub adaptive_readahead: bool,

@@ -179,6 +179,11 @@ impl<I: InternalIterator> DbIterator<I> {
         }
     }
 
+    /// The inner iterator, when it stands on the entry whose value is shown; its value may be longer than that.
+    pub fn shown_by_inner(&self) -> Option<&I> {
+        (self.shown == Shown::Inner).then_some(&self.inner)
+    }
+
     /// The error that ended the scan, if one did.
     ///
     /// # Errors
