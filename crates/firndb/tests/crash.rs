@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use firndb::env::Env;
 use firndb::env::crash::{CrashFileSystem, LossPolicy, Tree};
+use firndb::env::fault::{Callback, Effect, Fault, FaultFileSystem, Operation};
 use firndb::options::FlushOptions;
 use firndb::{ColumnFamilyDescriptor, Db, DbOptions, Options, WriteOptions};
 
@@ -126,4 +127,23 @@ fn a_wal_whose_predecessor_is_in_tables_misses_nothing() {
             panic!("after {}: {error}", journal.describe(replay.at() - 1));
         }
     }
+}
+
+#[test]
+fn nothing_is_visible_before_it_is_in_the_wal() {
+    let fs = FaultFileSystem::new(Arc::new(CrashFileSystem::new()));
+    let db = open(DbOptions { env: Env::with_file_system(Arc::new(fs.clone())), ..options(&CrashFileSystem::new()) });
+    let db = db.unwrap();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let callback: Callback = {
+        let (db, seen) = (db.clone(), Arc::clone(&seen));
+        Arc::new(move |operation, _| seen.lock().unwrap().push((operation, db.latest_sequence_number().get())))
+    };
+    let on = [Operation::Append, Operation::Sync];
+    fs.inject(Fault::new(Effect::Call(callback)).with_operations(on).with_path(".log").with_times(u64::MAX));
+    let before = db.latest_sequence_number().get();
+    db.put_opt(&SYNC, db.default_cf(), "key", "value").unwrap();
+    fs.heal(); // the callback holds the database
+    assert_eq!(*seen.lock().unwrap(), [(Operation::Append, before), (Operation::Sync, before)]);
+    assert_eq!(db.latest_sequence_number().get(), before + 1);
 }

@@ -91,6 +91,9 @@ impl DbInner {
         request: &FlushRequest,
     ) -> Result<()> {
         let table_job = TableJob { id: job, reason: TableCreationReason::Flush };
+        let everything = FlushRequest { families: state.families.keys().copied().collect(), reason: request.reason };
+        // Families that came after the request was queued have their part in the state that it makes durable.
+        let request = if self.options().atomic_flush { &everything } else { request };
         let mut parts = pick(state, request, table_job, self.snapshots.sequences());
         if parts.is_empty() {
             return Ok(());
