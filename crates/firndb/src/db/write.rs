@@ -400,7 +400,8 @@ impl DbInner {
     /// Makes a new WAL current. The old one stays open until it is synced or obsolete.
     fn switch_wal(&self, log: &mut LogState, state: &mut MutexGuard<'_, DbState>) -> Result<()> {
         let number = state.versions.new_file_number();
-        let recycled = if state.deletions_disabled == 0 { state.recycled_wals.pop_front() } else { None };
+        // It stays on the list until it has its new name: what is on no list is garbage for others meanwhile.
+        let recycled = state.recycled_wals.front().copied().filter(|_| state.deletions_disabled == 0);
         let track_predecessors = self.options().track_and_verify_wals;
         let created = MutexGuard::unlocked(state, || -> Result<WalWriter> {
             let mut writer = self.create_wal(number, recycled)?;
@@ -412,6 +413,9 @@ impl DbInner {
             }
             Ok(writer)
         });
+        if recycled.is_some() {
+            state.recycled_wals.pop_front();
+        }
         let writer = match created {
             Ok(writer) => writer,
             Err(error) => {
