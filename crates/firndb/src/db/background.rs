@@ -5,6 +5,7 @@
 //! scheduled is counted until it ended, and closing waits for all of them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use firn_env::sync::MutexGuard;
 use firn_env::sync::atomic::Ordering;
@@ -244,8 +245,11 @@ impl DbInner {
     /// ([`JobPools::stepped`](firn_env::JobPools::stepped)), does a piece of it.
     pub(crate) fn wait_for_background(&self, state: &mut MutexGuard<'_, DbState>) {
         let pools = self.env.pools();
-        if !(pools.is_stepped() && MutexGuard::unlocked(state, || pools.run_one())) {
+        if !pools.is_stepped() {
             self.background.wait(state);
+        } else if !MutexGuard::unlocked(state, || pools.run_one()) {
+            // A thread of the database's own may have ended, and told so, while the lock was given up.
+            self.background.wait_for(state, Duration::from_millis(1));
         }
     }
 
