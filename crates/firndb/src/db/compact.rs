@@ -329,14 +329,13 @@ impl DbInner {
         let Some(levels) = levels else { return Ok(()) };
         let mut level = levels.first;
         while level < levels.last || level == 0 {
-            let Some(next) = self.with_picker_input(&state, data.id, |input| next_manual_level(input, level)) else {
-                return Ok(());
-            };
-            if next <= level {
-                break;
-            }
+            let next_level =
+                |state: &DbState| self.with_picker_input(state, data.id, |input| next_manual_level(input, level));
+            let Some(next) = next_level(&state).filter(|next| *next > level) else { break };
             let step = self.manual_step(options, ManualCompaction::new(level, next, begin, end));
             self.run_manual_steps(&mut state, options, data.id, step)?;
+            // The base level may be another one by now.
+            let Some(next) = next_level(&state) else { return Ok(()) };
             level = next;
         }
         let rewrite = match options.bottommost_level_compaction {
@@ -486,10 +485,14 @@ impl DbInner {
                 let files: Vec<Arc<FileMetaData>> =
                     state.versions.family(id).map(|family| family.current().files(level).to_vec()).unwrap_or_default();
                 for file in &files {
+                    // `compact_files` starts while others wait; it must not take what moves as the edit is written.
+                    file.set_being_compacted(true);
                     edit.delete_file(level_number(level), file.number);
                     edit.add_file(level_number(target), file.to_new_file());
                 }
-                VersionSet::log_and_apply(state, edit.into()).map(|_| ())
+                let logged = VersionSet::log_and_apply(state, edit.into()).map(|_| ());
+                files.iter().for_each(|file| file.set_being_compacted(false));
+                logged
             }
         };
         state.exclusive_manual -= 1;

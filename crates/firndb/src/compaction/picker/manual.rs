@@ -21,7 +21,8 @@ use crate::version::{FileMetaData, Version};
 pub struct ManualCompaction {
     /// Level of the files. Ignored by universal compaction, which takes all levels.
     pub level: usize,
-    /// Where they go; equal to `level` to rewrite them.
+    /// Where they go; equal to `level` to rewrite them. Ignored for level 0 of leveled compaction: its files go to what is the
+    /// base level when they are picked, since files may have come above the former one while the step waited.
     pub output_level: usize,
     /// First user key; `None` = from the start.
     pub begin: Option<Vec<u8>>,
@@ -168,15 +169,13 @@ fn pick_level_0(
     if input.level_0_is_busy() || any_busy(&files) {
         return ManualStep::Conflict;
     }
-    let mut inputs = Vec::new();
-    if manual.output_level > 0 {
-        let output = version.overlapping_range(manual.output_level, Some(smallest), Some(largest));
-        let Some(output) = clean_cut(version, manual.output_level, output) else { return ManualStep::Conflict };
-        let files = slice(version, manual.output_level, output).to_vec();
-        inputs.push(CompactionInput { level: manual.output_level, files });
-    }
-    inputs.insert(0, CompactionInput { level: 0, files });
-    finish(input, manual, inputs, None)
+    let manual = ManualCompaction { output_level: input.base_level(), ..manual.clone() };
+    let output = version.overlapping_range(manual.output_level, Some(smallest), Some(largest));
+    let Some(output) = clean_cut(version, manual.output_level, output) else { return ManualStep::Conflict };
+    let below = slice(version, manual.output_level, output).to_vec();
+    let inputs =
+        vec![CompactionInput { level: 0, files }, CompactionInput { level: manual.output_level, files: below }];
+    finish(input, &manual, inputs, None)
 }
 
 /// Universal: all files go to the deepest level that compactions write to.

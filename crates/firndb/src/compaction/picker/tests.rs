@@ -462,6 +462,22 @@ fn scripts_lead_to_the_expected_compactions() {
     assert!(failures.is_empty(), "{failures}\nreplay with: FIRN_REWRITE=1 cargo test -p firndb picker");
 }
 
+/// A `compact_range` may wait for a `compact_files` that puts older files above what was the base level.
+#[test]
+fn level_0_goes_to_the_base_level_of_the_moment() {
+    let mut script = Script::default();
+    script.execute("define", &[("trigger", "100"), ("dynamic", "yes")], &["L0 #2 a-m seq=9", "L6 #1 a-z seq=1"]);
+    assert_eq!(script.with_input(|input| next_manual_level(input, 0)), 6);
+    let step = ManualCompaction::new(0, 6, None, None);
+    script.execute("add", &[], &["L1 #3 c-d seq=5"]);
+    match script.with_input(|input| pick_manual(input, &step)) {
+        ManualStep::Run { plan, .. } => {
+            assert_eq!(show_plan(&plan).trim(), "ManualCompaction merge L0 #2 L1 #3 -> L1 along #1")
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn file_sizes_grow_with_the_level_from_the_base_level_on() {
     let mut options = PickerOptions { target_file_size_multiplier: 2, ..Script::default().options };
