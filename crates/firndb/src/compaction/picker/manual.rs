@@ -288,29 +288,21 @@ pub fn pick_files(
     draft.into_plan(input).ok_or_else(|| Error::invalid_argument("A compaction must contain at least one file."))
 }
 
-/// The chosen files, those between them on their level, and what they overlap on every level down to the output level.
+/// The chosen files, on level 0 with whatever is older, and on every deeper level down to the output level all files
+/// between the boundaries of what is chosen there and above: an output may reach from the first of these keys to the last.
 fn with_files_between(version: &Version, chosen: &[BTreeSet<usize>], output_level: usize) -> Vec<CompactionInput> {
     let mut inputs: Vec<CompactionInput> = Vec::new();
     for (level, indexes) in chosen.iter().enumerate().take(output_level + 1) {
-        let named = match (indexes.first(), indexes.last()) {
-            (Some(first), Some(last)) if level == 0 && output_level > 0 => {
-                // Whatever is older on level 0 must go down too.
-                let _ = last;
-                Some(*first..version.files(0).len())
-            }
-            (Some(first), Some(last)) => Some(*first..*last + 1),
-            _ => None,
+        let mut range = match (indexes.first(), indexes.last()) {
+            (Some(first), Some(_)) if level == 0 && output_level > 0 => *first..version.files(0).len(),
+            (Some(first), Some(last)) => *first..*last + 1,
+            _ => 0..0,
         };
-        let mut range = named.unwrap_or(0..0);
         if level > 0 {
-            let above = key_range(version, inputs.iter().flat_map(|input| &input.files));
-            if let Some((smallest, largest)) = above {
-                let overlapped = version.overlapping_range(level, Some(smallest), Some(largest));
-                range = match (range.is_empty(), overlapped.is_empty()) {
-                    (true, _) => overlapped,
-                    (false, true) => range,
-                    (false, false) => range.start.min(overlapped.start)..range.end.max(overlapped.end),
-                };
+            let above = inputs.iter().flat_map(|input| &input.files);
+            let all = above.chain(slice(version, level, range.clone()));
+            if let Some((smallest, largest)) = key_range(version, all) {
+                range = version.overlapping_range(level, Some(smallest), Some(largest));
             }
             range = widen_to_clean_cut(version, level, range);
         }
