@@ -1,22 +1,26 @@
-//! Flushes: from immutable memtables to a table on level 0.
+//! Flushes: from immutable memtables to a table on level 0, and to tables on the last level for insert streams
+//! ([`streams`](super::streams)).
 //!
-//! A request flows in from a full memtable, a user or a WAL that is too large; a durable table, its edit in the MANIFEST
+//! A request flows in from a full memtable, a user or a WAL that is too large; durable tables, their edit in the MANIFEST
 //! and a new super version flow out. Always true here: one flush of a family runs at a time, and it takes the oldest
 //! memtables, so that results reach the MANIFEST in the order of writing; a WAL becomes obsolete only with the edit that
 //! makes it so.
 
+use std::cmp::Ordering;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use firn_env::sync::MutexGuard;
-use firn_env::sync::atomic::Ordering;
+use firn_env::sync::{Mutex, MutexGuard, atomic};
 use firn_env::{FileOptions, IoPriority, thread};
 use firn_error::{Error, Result};
-use firn_format::key::{FileNumber, SequenceNumber};
+use firn_format::comparator::InternalKeyComparator;
+use firn_format::key::{FileNumber, SequenceNumber, extract_user_key};
 use firn_format::version_edit::VersionEdit;
 
 use super::column_family::ColumnFamilyData;
 use super::error_handler::BackgroundErrorReason;
 use super::report::Retired;
+use super::streams::{self, ReservedRuns};
 use super::{DbInner, DbState, attention};
 use crate::compaction::deeper::DeeperLevels;
 use crate::compaction::filter::{CompactionFilter, FilterContext, TableCreationReason, check_ignores_snapshots};
@@ -75,8 +79,26 @@ pub(crate) struct FamilyFlush {
     pub(crate) memtables: Vec<Arc<MemTable>>,
     /// What the table is told.
     pub(crate) output: FlushOutput,
-    /// The table, once it is written and unless nothing was left to write.
-    pub(crate) table: Option<FinishedTable>,
+    /// Parts that go to the last level.
+    pub(crate) runs: ReservedRuns,
+    /// The tables, once they are written; none if nothing was left to write.
+    pub(crate) tables: FlushedTables,
+}
+
+/// What the flush of a family wrote.
+#[derive(Default)]
+pub(crate) struct FlushedTables {
+    /// The table of level 0.
+    pub(crate) level_0: Option<FinishedTable>,
+    /// Those of the reserved runs.
+    pub(crate) runs: Vec<FinishedTable>,
+}
+
+impl FlushedTables {
+    /// All tables, that of level 0 first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &FinishedTable> {
+        self.level_0.iter().chain(&self.runs)
+    }
 }
 
 impl DbInner {
@@ -99,7 +121,6 @@ impl DbInner {
             return Ok(());
         }
         let several_families = state.families.len() > 1 || self.options().allow_2pc;
-        let outputs: Vec<FileNumber> = parts.iter().map(|part| part.output.number).collect();
         let synced = MutexGuard::unlocked(state, || {
             thread::catch_panic("the flush", || {
                 self.report_flush_begin(job, &parts, request.reason);
@@ -107,11 +128,13 @@ impl DbInner {
                 if several_families { self.sync_closed_wals() } else { Ok(()) }
             })
         });
+        let outputs: Mutex<Vec<FileNumber>> = Mutex::new(parts.iter().map(|part| part.output.number).collect());
         let written = synced.map_err(|error| (error, BackgroundErrorReason::Flush)).and_then(|()| {
             let write = || {
                 parts.iter_mut().try_for_each(|part| {
-                    let written = self.write_memtables(&part.data, &part.memtables, &part.output, JobPriority::High);
-                    written.map(|table| part.table = table)
+                    part.runs = self.reserve_runs(&part.data, &part.memtables);
+                    part.tables = self.write_memtables(part, &outputs)?;
+                    Ok(())
                 })
             };
             MutexGuard::unlocked(state, || thread::catch_panic("the flush", write))
@@ -121,8 +144,9 @@ impl DbInner {
             Ok(()) => (self.commit_flush(state, &parts), BackgroundErrorReason::ManifestWriteNoWal),
             Err((error, reason)) => (Err(error), reason),
         };
-        state.release_outputs(&outputs);
+        state.release_outputs(&outputs.into_inner());
         for part in &parts {
+            self.release_runs(state, part);
             if let Some(family) = state.families.get_mut(&part.data.id) {
                 family.flushing = 0;
             }
@@ -157,8 +181,11 @@ impl DbInner {
                 prev_log_number: Some(FileNumber(0)),
                 ..VersionEdit::default()
             };
-            if let Some(table) = &part.table {
+            if let Some(table) = &part.tables.level_0 {
                 edit.add_file(0, table.file.clone());
+            }
+            for table in &part.tables.runs {
+                edit.add_file(u32::try_from(part.runs.level).unwrap_or(u32::MAX), table.file.clone());
             }
             edits.push(edit);
         }
@@ -198,16 +225,67 @@ impl DbInner {
         memtables: &[Arc<MemTable>],
         output: &FlushOutput,
     ) -> Result<Option<FinishedTable>> {
-        MutexGuard::unlocked(state, || self.write_memtables(data, memtables, output, JobPriority::User))
+        let runs = &mut RunWriter::none();
+        MutexGuard::unlocked(state, || self.write_tables(data, memtables, output, JobPriority::User, runs))
     }
 
-    /// Writes one table from frozen memtables, and makes file and name durable.
-    fn write_memtables(
+    /// Looks for insert streams and reserves where they go. Called without the mutex.
+    fn reserve_runs(&self, data: &Arc<ColumnFamilyData>, memtables: &[Arc<MemTable>]) -> ReservedRuns {
+        if !streams::takes_streams(data, memtables) || self.allows_ingest_behind(&data.options()) {
+            return ReservedRuns::default();
+        }
+        let runs = streams::find_runs(&data.comparator, memtables, data.options().target_file_size_base);
+        if runs.is_empty() {
+            return ReservedRuns::default();
+        }
+        streams::reserve(&mut self.state.lock(), data, &runs)
+    }
+
+    /// Lets others write where the runs of a flush went, or did not go.
+    fn release_runs(&self, state: &mut DbState, part: &FamilyFlush) {
+        if part.runs.ranges().next().is_none() {
+            return;
+        }
+        part.runs.release(state);
+        self.queue_compaction_if_needed(state, part.data.id);
+        self.maybe_schedule(state);
+        self.background.notify_all();
+    }
+
+    /// Writes the tables of one family; their numbers go to `outputs` before they are used. Called without the mutex.
+    fn write_memtables(&self, part: &FamilyFlush, outputs: &Mutex<Vec<FileNumber>>) -> Result<FlushedTables> {
+        let new_table = || {
+            let mut state = self.state.lock();
+            let number = state.new_output();
+            outputs.lock().push(number);
+            (number, state.versions.family_mut(part.data.id).map_or(0, |family| family.new_epoch_number()))
+        };
+        let place = OutputPlace { level: part.runs.level, path_id: 0, base_level: part.runs.base_level };
+        let mut settings = self.output_settings(&part.data, place, part.output.job, self.env.clock().now_secs());
+        settings.is_flush = true;
+        settings.bottommost = true;
+        settings.compression = output_compression(&settings.options, place.level, place.base_level, true);
+        let mut runs = RunWriter {
+            ranges: part.runs.ranges().collect(),
+            settings: Some(settings),
+            new_table: &new_table,
+            times: OutputTimes::default(),
+            current: None,
+            finished: Vec::new(),
+        };
+        let (memtables, output) = (&part.memtables, &part.output);
+        let level_0 = self.write_tables(&part.data, memtables, output, JobPriority::High, &mut runs)?;
+        Ok(FlushedTables { level_0, runs: runs.finished })
+    }
+
+    /// Writes one table from frozen memtables, and what lies in `runs` to tables of their own; makes files and names durable.
+    fn write_tables(
         &self,
         data: &Arc<ColumnFamilyData>,
         memtables: &[Arc<MemTable>],
         output: &FlushOutput,
         priority: JobPriority,
+        runs: &mut RunWriter<'_>,
     ) -> Result<Option<FinishedTable>> {
         let (start, cpu_start) = (self.env.clock().now_nanos(), thread::cpu_nanos());
         let now_secs = self.env.clock().now_secs();
@@ -221,8 +299,9 @@ impl DbInner {
             // Nothing in the memtables was written later.
             newest_key_time: now_secs,
         };
+        runs.times = times;
         let mut table = TableOutput::create(&settings, output.number, output.epoch_number, times)?;
-        let entries_read = match self.write_entries(data, memtables, output, &mut table) {
+        let entries_read = match self.write_entries(data, memtables, output, &mut table, runs) {
             Ok(read) => read,
             Err(error) => {
                 table.abandon(&error);
@@ -230,16 +309,17 @@ impl DbInner {
             }
         };
         let finished = table.finish()?;
-        if finished.is_some() {
+        let written = || finished.iter().chain(&runs.finished);
+        if written().next().is_some() {
             self.env.fs().new_directory(&settings.directory)?.fsync()?;
         }
-        let bytes_written = finished.as_ref().map_or(0, |finished| finished.file.file_size);
+        let bytes_written = written().map(|table| table.file.file_size).sum();
         let stats = CompactionStats {
             micros: self.env.clock().now_nanos().saturating_sub(start) / 1000,
             cpu_micros: thread::cpu_nanos().saturating_sub(cpu_start) / 1000,
             bytes_written,
             num_input_records: entries_read,
-            num_output_files: u64::from(finished.is_some()),
+            num_output_files: written().count() as u64,
             count: 1,
             ..CompactionStats::default()
         };
@@ -261,6 +341,7 @@ impl DbInner {
         memtables: &[Arc<MemTable>],
         output: &FlushOutput,
         table: &mut TableOutput,
+        runs: &mut RunWriter<'_>,
     ) -> Result<u64> {
         let db = self.options();
         let stripes = SnapshotStripes::new(output.snapshots.clone());
@@ -286,9 +367,10 @@ impl DbInner {
         let mut entries = CompactionIterator::new(merged, rules, &mut tombstones, &mut deeper, None);
         entries.seek_to_first();
         while entries.valid() {
-            table.add(entries.key(), entries.value())?;
+            runs.output_of(&data.comparator, entries.key(), table)?.add(entries.key(), entries.value())?;
             entries.next();
         }
+        runs.finish_current()?;
         entries.status()?;
         let read = entries.stats().input_records;
         drop(entries);
@@ -311,7 +393,7 @@ impl DbInner {
 
     /// How urgent the input and output of a job is: a user's concern once writers wait for it.
     fn io_priority(&self, reason: TableCreationReason) -> IoPriority {
-        if self.attention.load(Ordering::Acquire) & attention::STALL != 0 {
+        if self.attention.load(atomic::Ordering::Acquire) & attention::STALL != 0 {
             return IoPriority::User;
         }
         if reason == TableCreationReason::Compaction { IoPriority::Low } else { IoPriority::High }
@@ -429,11 +511,76 @@ impl DbInner {
             if let Some(error) = state.errors.error().filter(|_| state.errors.stops_background_work()) {
                 return Err(error.clone());
             }
-            if self.closing.load(firn_env::sync::atomic::Ordering::Acquire) {
+            if self.closing.load(atomic::Ordering::Acquire) {
                 return Err(Error::shutdown_in_progress("the database is closing"));
             }
             self.wait_for_background(&mut state);
         }
+    }
+}
+
+/// Writes the runs of a flush, each to a table of its own.
+struct RunWriter<'a> {
+    /// Ranges of user keys that are still to come or being written, ascending.
+    ranges: VecDeque<(&'a [u8], &'a [u8])>,
+    /// What their tables are told; none without ranges.
+    settings: Option<OutputSettings>,
+    /// Number and epoch of the next table.
+    new_table: &'a dyn Fn() -> (FileNumber, u64),
+    times: OutputTimes,
+    /// The table of the first range.
+    current: Option<TableOutput>,
+    finished: Vec<FinishedTable>,
+}
+
+impl RunWriter<'_> {
+    /// For a flush without runs.
+    fn none() -> Self {
+        Self {
+            ranges: VecDeque::new(),
+            settings: None,
+            new_table: &|| (FileNumber(0), 0),
+            times: OutputTimes::default(),
+            current: None,
+            finished: Vec::new(),
+        }
+    }
+
+    /// The table that an entry goes to: that of its run, or `level_0`. Keys ascend.
+    #[inline]
+    fn output_of<'t>(
+        &'t mut self,
+        order: &InternalKeyComparator,
+        key: &[u8],
+        level_0: &'t mut TableOutput,
+    ) -> Result<&'t mut TableOutput> {
+        if self.ranges.is_empty() {
+            return Ok(level_0);
+        }
+        let user_key = extract_user_key(key);
+        while let Some((_, largest)) = self.ranges.front()
+            && order.compare_user(user_key, largest) == Ordering::Greater
+        {
+            self.finish_current()?;
+            self.ranges.pop_front();
+        }
+        match (self.ranges.front(), &self.settings) {
+            (Some((smallest, _)), Some(settings)) if order.compare_user(user_key, smallest) != Ordering::Less => {
+                if self.current.is_none() {
+                    let (number, epoch_number) = (self.new_table)();
+                    self.current = Some(TableOutput::create(settings, number, epoch_number, self.times)?);
+                }
+                Ok(self.current.as_mut().unwrap_or(level_0))
+            }
+            _ => Ok(level_0),
+        }
+    }
+
+    fn finish_current(&mut self) -> Result<()> {
+        if let Some(table) = self.current.take() {
+            self.finished.extend(table.finish()?);
+        }
+        Ok(())
     }
 }
 
@@ -487,7 +634,13 @@ fn pick(
         let epoch_number = state.versions.family_mut(*id).map_or(0, |family| family.new_epoch_number());
         let number = state.new_output();
         let output = FlushOutput { number, epoch_number, snapshots: snapshots.clone(), job };
-        parts.push(FamilyFlush { data, memtables, output, table: None });
+        parts.push(FamilyFlush {
+            data,
+            memtables,
+            output,
+            runs: ReservedRuns::default(),
+            tables: FlushedTables::default(),
+        });
     }
     parts
 }

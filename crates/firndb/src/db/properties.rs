@@ -139,7 +139,7 @@ impl PropertySource for FamilyProperties<'_> {
             P::MemTableFlushPending => u64::from(family?.is_flush_pending()),
             P::NumRunningFlushes => state.flushes_running as u64,
             P::CompactionPending => u64::from(family?.queued_for_compaction),
-            P::NumRunningCompactions => state.running.len() as u64,
+            P::NumRunningCompactions => state.running.iter().filter(|plan| !plan.inputs.is_empty()).count() as u64,
             P::NumUnscheduledCompactions => state.compaction_queue.len() as u64,
             P::BackgroundErrors => state.background_errors,
             P::CurSizeActiveMemTable => bytes(&view.mem),

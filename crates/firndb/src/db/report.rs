@@ -186,6 +186,7 @@ impl DbInner {
         let lines: Vec<EventLine> = parts
             .iter()
             .map(|part| {
+                self.report_runs(job, part);
                 self.line(job, "flush_finished")
                     .text("output_compression", part.data.options().compression.property_name())
                     .numbers("lsm_state", lsm_state(state, part.data.id))
@@ -202,7 +203,7 @@ impl DbInner {
             }
             for part in parts {
                 let mut info = flush_info(job, part, reason);
-                if let Some(table) = &part.table {
+                if let Some(table) = part.tables.iter().next() {
                     info.file_number = table.file.number.get();
                     info.file_path = table_path(&part.data.table_dirs, table.file.path_id, table.file.number);
                     info.smallest_sequence = table.file.smallest_sequence.get();
@@ -212,6 +213,19 @@ impl DbInner {
                 self.listeners.tell(|listener| listener.on_flush_completed(&info));
             }
         });
+    }
+
+    fn report_runs(&self, job: u64, part: &FamilyFlush) {
+        let runs = &part.tables.runs;
+        if !runs.is_empty() {
+            let bytes: u64 = runs.iter().map(|table| table.file.file_size).sum();
+            let (name, level) = (&part.data.name, part.runs.level);
+            log_info!(
+                self.logger(),
+                "[{name}] [JOB {job}] Flushed {} insert streams of {bytes} bytes to level-{level}",
+                runs.len()
+            );
+        }
     }
 
     /// What listeners are told of a compaction before its result is known.

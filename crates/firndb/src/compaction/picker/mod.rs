@@ -198,6 +198,40 @@ pub struct CompactionPlan {
 }
 
 impl CompactionPlan {
+    /// Stands among the running compactions for something else that is about to hang files under `output_level` between
+    /// these user keys. Has no inputs.
+    pub(crate) fn reservation(
+        version: Arc<Version>,
+        reason: CompactionReason,
+        output_level: usize,
+        (smallest_user_key, largest_user_key): (Vec<u8>, Vec<u8>),
+    ) -> Self {
+        Self {
+            column_family: version.column_family(),
+            version,
+            reason,
+            score: -1.0,
+            work: CompactionWork::TrivialMove,
+            inputs: Vec::new(),
+            start_level: output_level,
+            output_level,
+            output_path_id: 0,
+            target_output_file_size_bytes: u64::MAX,
+            max_output_file_size_bytes: u64::MAX,
+            max_compaction_bytes: u64::MAX,
+            output_compression: CompressionType::None,
+            output_temperature: None,
+            grandparents: Vec::new(),
+            bottommost: false,
+            is_manual: false,
+            max_subcompactions: 1,
+            base_level: output_level,
+            next_cursor: None,
+            smallest_user_key,
+            largest_user_key,
+        }
+    }
+
     /// All input files with their level.
     pub fn input_files(&self) -> impl Iterator<Item = (usize, &Arc<FileMetaData>)> {
         self.inputs.iter().flat_map(|input| input.files.iter().map(move |file| (input.level, file)))

@@ -27,7 +27,6 @@ use firn_env::sync::MutexGuard;
 use firn_env::sync::atomic::Ordering;
 use firn_env::{log_event, log_info};
 use firn_error::{Error, Result};
-use firn_format::compression::CompressionType;
 use firn_format::key::{InternalKey, SequenceNumber, ValueType, extract_footer};
 use firn_format::version_edit::VersionEdit;
 use firn_table::TableReadOptions;
@@ -38,7 +37,7 @@ use super::flush::FlushReason;
 use super::handle::{ColumnFamily, Db};
 use super::report::Retired;
 use super::{DbInner, DbState};
-use crate::compaction::picker::{CompactionPlan, CompactionReason, CompactionWork};
+use crate::compaction::picker::{CompactionPlan, CompactionReason};
 use crate::memtable::MemTable;
 use crate::options::{ColumnFamilyOptions, CompactionStyle, IngestExternalFileOptions};
 use crate::stats::event_log::ListItem;
@@ -215,31 +214,9 @@ impl DbInner {
     /// Stands for the ingestion among the running compactions.
     fn ingestion_plan(&self, state: &DbState, family: &FamilyIngestion) -> Option<CompactionPlan> {
         let version = Arc::clone(state.versions.family(family.data.id)?.current());
-        let (smallest_user_key, largest_user_key) = family.bounds();
-        Some(CompactionPlan {
-            column_family: family.data.id,
-            base_level: self.targets(state, family.data.id)?.base_level,
-            version,
-            reason: CompactionReason::ExternalSstIngestion,
-            score: -1.0,
-            work: CompactionWork::TrivialMove,
-            inputs: Vec::new(),
-            start_level: 0,
-            output_level: 0,
-            output_path_id: 0,
-            target_output_file_size_bytes: u64::MAX,
-            max_output_file_size_bytes: u64::MAX,
-            max_compaction_bytes: u64::MAX,
-            output_compression: CompressionType::None,
-            output_temperature: None,
-            grandparents: Vec::new(),
-            bottommost: false,
-            is_manual: false,
-            max_subcompactions: 1,
-            next_cursor: None,
-            smallest_user_key,
-            largest_user_key,
-        })
+        let base_level = self.targets(state, family.data.id)?.base_level;
+        let plan = CompactionPlan::reservation(version, CompactionReason::ExternalSstIngestion, 0, family.bounds());
+        Some(CompactionPlan { base_level, ..plan })
     }
 
     /// Chooses levels and sequence numbers, writes the MANIFEST and publishes.
