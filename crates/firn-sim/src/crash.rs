@@ -2,10 +2,12 @@
 //!
 //! For each operation and loss policy the image of the disk is made, opened under each recovery mode and judged: what was
 //! promised is there, what is there is a prefix of what was issued, families are those that were created, writes are
-//! accepted and durable, and a second crash, during the recovery or after it, changes nothing.
+//! accepted and durable, and a second crash, during the recovery or after it, changes nothing. Checkpoints that were made
+//! are whole, and stay as they are ([`checkpoints`](crate::checkpoints)).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 
 use firn_env::crash::{CrashFileSystem, Disk, LossPolicy, Tree};
 use firn_env::entropy::{Entropy, SeededEntropy};
@@ -13,11 +15,12 @@ use firn_error::Error;
 use firndb::options::WalRecoveryMode;
 
 use crate::Violation;
-use crate::history::{History, Presence};
-use crate::model::{Model, difference, fingerprint};
+use crate::checkpoints::{self, Checkpoints};
+use crate::history::{History, Presence, State};
+use crate::model::difference;
 use crate::recovered;
 use crate::run::{Session, is_independent};
-use crate::workload::{FamilyId, Record, Step};
+use crate::workload::{FamilyId, Record};
 
 /// The recovery modes with their names on the command line.
 pub const MODES: [(WalRecoveryMode, &str); 4] = [
@@ -52,6 +55,8 @@ pub struct Figures {
     pub second_points: u64,
     /// Opens that were refused as the recovery mode has it.
     pub refused: u64,
+    /// Checkpoints that were opened after a crash.
+    pub checkpoints: u64,
 }
 
 impl Figures {
@@ -61,6 +66,7 @@ impl Figures {
         self.points += other.points;
         self.second_points += other.second_points;
         self.refused += other.refused;
+        self.checkpoints += other.checkpoints;
     }
 }
 
@@ -84,6 +90,7 @@ pub fn explore(history: &History, plan: Plan) -> Result<Figures, Violation> {
     let mut figures = Figures { operations: history.journal.len() as u64, ..Figures::default() };
     let mut replay = history.journal.replay();
     let mut last_files = BTreeMap::new();
+    let mut checkpoints = Checkpoints::new(history);
     let mut turn = usize::try_from(history.workload.seed % 4).unwrap_or_default();
     loop {
         let at = replay.at() as u64;
@@ -92,8 +99,12 @@ pub fn explore(history: &History, plan: Plan) -> Result<Figures, Violation> {
                 let image = Image::of(replay.disk(), policy, judge.policy_seed(at));
                 let bounds = judge.bounds(at, policy);
                 let files = image.tree.files();
+                let mode = MODES.get(turn).map_or(WalRecoveryMode::PointInTimeRecovery, |(mode, _)| *mode);
+                figures.checkpoints += checkpoints
+                    .check(at, &image.tree, &files)
+                    .map_err(|message| judge.violation(Point { at, policy, mode }, &message))?;
                 // The same files with the same promises need no second look.
-                if last_files.get(&policy) == Some(&(bounds, files.clone())) {
+                if last_files.get(&policy) == Some(&(bounds.clone(), files.clone())) {
                     continue;
                 }
                 last_files.insert(policy, (bounds, files));
@@ -120,6 +131,8 @@ pub fn check_point(history: &History, point: Point) -> Result<Figures, Violation
     let judge = Judge::new(history);
     let mut figures = Figures::default();
     let image = Image::of(replay.disk(), point.policy, judge.policy_seed(point.at));
+    let checked = Checkpoints::new(history).check(point.at, &image.tree, &image.tree.files());
+    figures.checkpoints = checked.map_err(|message| judge.violation(point, &message))?;
     judge.check(point, &image, &mut figures)?;
     Ok(figures)
 }
@@ -138,8 +151,21 @@ impl Image {
     }
 }
 
-/// How many of the first writes must, and may be there.
-type Bounds = (usize, usize);
+/// What must, and may be there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Bounds {
+    /// How many of the first writes.
+    writes: RangeInclusive<usize>,
+    /// How many of the loose ingestions.
+    loose: RangeInclusive<usize>,
+}
+
+impl Bounds {
+    fn states(&self) -> impl DoubleEndedIterator<Item = State> + use<> {
+        let loose = self.loose.clone();
+        self.writes.clone().flat_map(move |writes| loose.clone().map(move |loose| State { writes, loose }))
+    }
+}
 
 struct Judge<'a> {
     history: &'a History,
@@ -157,15 +183,12 @@ enum Opened {
 impl<'a> Judge<'a> {
     fn new(history: &'a History) -> Self {
         let mut known_values: BTreeMap<(FamilyId, &[u8]), Vec<&[u8]>> = BTreeMap::new();
-        for step in &history.workload.steps {
-            let Step::Write { records, .. } = step else { continue };
-            for record in records {
-                match record {
-                    Record::Put { family, key, value } | Record::Merge { family, key, operand: value } => {
-                        known_values.entry((*family, key)).or_default().push(value);
-                    }
-                    _ => {}
+        for record in history.workload.writes().flat_map(|step| step.records()) {
+            match record {
+                Record::Put { family, key, value } | Record::Merge { family, key, operand: value } => {
+                    known_values.entry((*family, key)).or_default().push(value);
                 }
+                _ => {}
             }
         }
         Self { history, known_values }
@@ -177,7 +200,7 @@ impl<'a> Judge<'a> {
 
     fn bounds(&self, at: u64, policy: LossPolicy) -> Bounds {
         let floor = if policy == LossPolicy::KeepAll { &self.history.flushed } else { &self.history.durable };
-        (floor.at(at), self.history.issued(at))
+        Bounds { writes: floor.at(at)..=self.history.issued(at), loose: self.history.loose(at) }
     }
 
     /// The family that a name means at a moment.
@@ -190,22 +213,24 @@ impl<'a> Judge<'a> {
 
     fn check(&self, point: Point, image: &Image, figures: &mut Figures) -> Result<(), Violation> {
         figures.points += 1;
-        self.judge(point, image, figures).map_err(|message| {
-            let at = usize::try_from(point.at).unwrap_or(usize::MAX);
-            let last = at.checked_sub(1).map_or_else(|| "nothing".to_owned(), |i| self.history.journal.describe(i));
-            let setup = &self.history.workload.setup;
-            Violation {
-                replay: format!(
-                    "crash --seed {} --steps {} --operation {} --policy {:?} --mode {}",
-                    self.history.workload.seed,
-                    self.history.workload.steps.len(),
-                    point.at,
-                    point.policy,
-                    mode_name(point.mode)
-                ),
-                message: format!("after {last}: {message}\n  {setup:?}"),
-            }
-        })
+        self.judge(point, image, figures).map_err(|message| self.violation(point, &message))
+    }
+
+    fn violation(&self, point: Point, message: &str) -> Violation {
+        let at = usize::try_from(point.at).unwrap_or(usize::MAX);
+        let last = at.checked_sub(1).map_or_else(|| "nothing".to_owned(), |i| self.history.journal.describe(i));
+        let setup = &self.history.workload.setup;
+        Violation {
+            replay: format!(
+                "crash --seed {} --steps {} --operation {} --policy {:?} --mode {}",
+                self.history.workload.seed,
+                self.history.workload.steps.len(),
+                point.at,
+                point.policy,
+                mode_name(point.mode)
+            ),
+            message: format!("after {last}: {message}\n  {setup:?}"),
+        }
     }
 
     fn judge(&self, point: Point, image: &Image, figures: &mut Figures) -> Result<(), String> {
@@ -231,6 +256,9 @@ impl<'a> Judge<'a> {
         drop(session);
         if let Some(hazard) = fs.hazards().first() {
             return Err(hazard.clone());
+        }
+        if checkpoints::files(&image.tree.files()) != checkpoints::files(&after.files()) {
+            return Err("the recovery changed a checkpoint".to_owned());
         }
 
         figures.second_points += 1;
@@ -302,7 +330,7 @@ impl<'a> Judge<'a> {
         session: &Session,
         found: &BTreeMap<FamilyId, u64>,
     ) -> Result<(), String> {
-        let (least, most) = self.bounds(point.at, point.policy);
+        let bounds = self.bounds(point.at, point.policy);
         // Without a record of its predecessor, a WAL does not tell that the one before it lost its end.
         let unordered = matches!(point.policy, LossPolicy::TearEach | LossPolicy::Scatter)
             && image.unsynced_wals > 1
@@ -319,19 +347,20 @@ impl<'a> Judge<'a> {
         if is_independent(&self.history.workload.setup) {
             for (family, fingerprint) in found {
                 let floor = self.history.durable_of.get(family).map_or(0, |floor| floor.at(point.at));
-                if !(floor..=most).any(|writes| self.expected(writes, *family) == *fingerprint) {
-                    let one = BTreeMap::from([(*family, *fingerprint)]);
-                    return Err(self.explain(&one, floor, most, session));
+                let bounds = Bounds { writes: floor..=*bounds.writes.end(), loose: bounds.loose.clone() };
+                if !bounds.states().any(|state| self.history.fingerprint(state, *family) == *fingerprint) {
+                    return Err(self.explain(&BTreeMap::from([(*family, *fingerprint)]), &bounds, session));
                 }
             }
             return Ok(());
         }
-        let is_state = |writes: usize| found.iter().all(|(family, found)| self.expected(writes, *family) == *found);
-        if (least..=most).any(is_state) { Ok(()) } else { Err(self.explain(found, least, most, session)) }
+        let is_there = bounds.states().any(|state| self.matching(state, found) == found.len());
+        if is_there { Ok(()) } else { Err(self.explain(found, &bounds, session)) }
     }
 
-    fn expected(&self, writes: usize, family: FamilyId) -> u64 {
-        self.history.fingerprint(writes, family).unwrap_or_else(|| fingerprint(&BTreeMap::new()))
+    /// How many families are as they are meant to be in a state.
+    fn matching(&self, state: State, found: &BTreeMap<FamilyId, u64>) -> usize {
+        found.iter().filter(|(family, found)| self.history.fingerprint(state, **family) == **found).count()
     }
 
     /// No value that nobody wrote.
@@ -361,41 +390,40 @@ impl<'a> Judge<'a> {
         }
         let families: Vec<_> = first.keys().filter(|family| first.get(*family) != again.get(*family)).collect();
         let mut message = format!("{when} changed families {families:?}");
-        let all = self.history.writes.len();
-        let is_state = |writes: &usize| first.iter().all(|(family, found)| self.expected(*writes, *family) == *found);
-        if let Some(writes) = (0..=all).find(is_state) {
-            let _ = write!(message, "; first {writes} writes were there: {}", self.differences(writes, session));
+        let mut states = self.all_states().states();
+        if let Some(state) = states.find(|state| self.matching(*state, first) == first.len()) {
+            let _ = write!(message, "; before there was {state:?}: {}", self.differences(state, session));
         }
         Err(message)
     }
 
-    fn explain(&self, found: &BTreeMap<FamilyId, u64>, least: usize, most: usize, session: &Session) -> String {
-        let matching =
-            |writes: usize| found.iter().filter(|(family, found)| self.expected(writes, **family) == **found).count();
-        let all = self.history.writes.len();
-        let mut message = format!("at least {least} and at most {most} writes are meant to be there; ");
-        if let Some(writes) = (0..=all).find(|writes| matching(*writes) == found.len()) {
-            let _ = write!(message, "found exactly the first {writes}");
+    /// Whatever may have been there at any time.
+    fn all_states(&self) -> Bounds {
+        Bounds { writes: 0..=self.history.writes.len(), loose: 0..=self.history.loose.len() }
+    }
+
+    fn explain(&self, found: &BTreeMap<FamilyId, u64>, bounds: &Bounds, session: &Session) -> String {
+        let mut message = format!("{bounds:?} are meant to be there; ");
+        let all = self.all_states();
+        if let Some(state) = all.states().find(|state| self.matching(*state, found) == found.len()) {
+            let _ = write!(message, "found exactly {state:?}");
         } else {
             let _ = write!(message, "what is there is no prefix:");
             for (family, print) in found {
-                let states: Vec<usize> = (0..=all).filter(|writes| self.expected(*writes, *family) == *print).collect();
-                let range = states.first().zip(states.last()).map(|(first, last)| format!("{first}..={last}"));
-                let _ = write!(message, " family {family} as after {} writes;", range.unwrap_or("no number of".into()));
+                let is_like = |state: &State| self.history.fingerprint(*state, *family) == *print;
+                let range = all.states().find(is_like).zip(all.states().rfind(is_like));
+                let range = range.map(|(first, last)| format!("{first:?} to {last:?}"));
+                let _ = write!(message, " family {family} as in {};", range.unwrap_or("no state".into()));
             }
         }
-        let nearest = (least..=most).rev().max_by_key(|writes| matching(*writes)).unwrap_or(least);
-        let _ = write!(message, "; compared with {nearest} writes: {}", self.differences(nearest, session));
+        let nearest = bounds.states().max_by_key(|state| self.matching(*state, found));
+        let nearest = nearest.unwrap_or(State { writes: *bounds.writes.start(), loose: *bounds.loose.start() });
+        let _ = write!(message, "; compared with {nearest:?}: {}", self.differences(nearest, session));
         message
     }
 
-    fn differences(&self, writes: usize, session: &Session) -> String {
-        let mut model = Model::default();
-        let batches = self.history.workload.steps.iter().filter_map(|step| match step {
-            Step::Write { records, .. } => Some(records),
-            _ => None,
-        });
-        batches.take(writes).flatten().for_each(|record| model.apply(record));
+    fn differences(&self, state: State, session: &Session) -> String {
+        let model = self.history.model(state);
         let mut text = String::new();
         for family in session.families.keys() {
             match recovered::contents(session, *family) {

@@ -3,14 +3,15 @@
 //! The workload is run once to count its file-system operations, and then once for each of them, which fails. The
 //! workload goes on behind the error, after [`Db::resume`](firndb::Db::resume) where writes were stopped, or after closing
 //! and opening where that does not help. In the end the database is opened again: all writes that returned are there, none
-//! that returned an error is; no file is missing and none is left over. One thing is left open: when the database was
+//! that returned an error is; no file is missing and none is left over; checkpoints that were made are whole. One thing is left open: when the database was
 //! closed before it was resumed, a write that failed may be found by the next open, as a whole and in its place.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use firn_env::FileSystem;
-use firn_env::crash::CrashFileSystem;
+use firn_env::crash::{CrashFileSystem, LossPolicy};
 use firn_env::fault::{Effect, Fault, FaultFileSystem, Operation, io_error, no_space_error, retryable_error};
 use firn_error::{Error, Result};
 use firn_format::filename::{self, FileKind};
@@ -18,11 +19,12 @@ use firndb::Db;
 use firndb::options::WalRecoveryMode;
 
 use crate::Violation;
+use crate::checkpoints;
 use crate::model::{Model, difference};
 use crate::recovered;
 use crate::run::Session;
 use crate::workload::{FamilyId, Logging, Record, Setup, Step, Workload};
-use crate::world::{db_path, environment};
+use crate::world::{checkpoint_path, db_path, environment};
 
 /// How an operation goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +144,8 @@ struct Runner {
     names: BTreeMap<FamilyId, String>,
     /// Families that were dropped or whose creation failed: they may be there.
     uncertain: Vec<String>,
+    /// The checkpoints that were made, with the families and the contents of then.
+    checkpoints: Vec<(PathBuf, BTreeMap<FamilyId, String>, Model)>,
     figures: Figures,
 }
 
@@ -159,6 +163,7 @@ impl Runner {
             tail: Vec::new(),
             names: BTreeMap::from([(0, "default".to_owned())]),
             uncertain: Vec::new(),
+            checkpoints: Vec::new(),
             figures: Figures { faults: u64::from(fault.is_some()), ..Figures::default() },
         };
         let has_fault = fault.is_some();
@@ -189,7 +194,8 @@ impl Runner {
                 }
             }
         }
-        let mut session = Session::open_with(&self.setup, options, &names)?;
+        let open = |families| Db::open_cf(db_path(), options, families);
+        let mut session = Session::open_with(&self.setup, &names, open)?;
         // What came to be although its creation failed has no place in the workload.
         for (id, name) in &names {
             if !self.names.contains_key(id) {
@@ -317,11 +323,8 @@ impl Runner {
     fn adapt(&self, step: &Step, failed: bool) -> Option<Step> {
         let exists = |family: &FamilyId| self.names.contains_key(family);
         let possible = match step {
-            Step::Write { records, .. } => records.iter().all(|record| exists(&record.family())),
-            Step::Flush { families, .. } => families.iter().all(exists),
-            Step::Compact { family } | Step::DropFamily { family } | Step::SetOptions { family, .. } => exists(family),
             Step::CreateFamily { name, .. } => !self.names.values().any(|known| known == name),
-            _ => true,
+            _ => step.is_possible(exists),
         };
         let mut step = possible.then(|| step.clone())?;
         if let Step::Write { records, .. } = &mut step
@@ -338,10 +341,16 @@ impl Runner {
 
     fn note(&mut self, step: &Step, outcome: &Result<()>) {
         match step {
-            Step::Write { records, .. } if outcome.is_ok() && self.tail.is_empty() => {
-                records.iter().for_each(|record| self.model.apply(record));
+            Step::Write { .. } | Step::Ingest(_) if outcome.is_ok() && self.tail.is_empty() => {
+                step.records().into_iter().for_each(|record| self.model.apply(record));
             }
-            Step::Write { records, .. } => self.tail.push((records.clone(), outcome.is_ok())),
+            Step::Write { .. } | Step::Ingest(_) => {
+                self.tail.push((step.records().into_iter().cloned().collect(), outcome.is_ok()));
+            }
+            // While some write is in doubt nobody can say what a checkpoint holds.
+            Step::Checkpoint { number, .. } if outcome.is_ok() && self.tail.is_empty() => {
+                self.checkpoints.push((checkpoint_path(*number), self.names.clone(), self.model.clone()));
+            }
             Step::CreateFamily { family, name } if outcome.is_ok() => {
                 self.names.insert(*family, name.clone());
             }
@@ -363,10 +372,35 @@ impl Runner {
         session.db.check_consistency().map_err(|error| format!("last check: {error}"))?;
         session.db.verify_checksum().map_err(|error| format!("last checksums: {error}"))?;
         self.check_files(&session)?;
+        self.check_checkpoints()?;
         match self.disk.hazards().first() {
             Some(hazard) => Err(hazard.clone()),
             None => Ok(()),
         }
+    }
+
+    /// Every checkpoint that was made holds what it held, beside families whose creation or end failed before.
+    fn check_checkpoints(&self) -> std::result::Result<(), String> {
+        let tree = self.disk.crash(LossPolicy::DropAll, 0);
+        for (path, families, model) in &self.checkpoints {
+            let names = |found: Vec<String>| {
+                let unknown = found.into_iter().filter(|name| !families.values().any(|known| known == name));
+                Ok(families.clone().into_iter().chain((1_000_000..).zip(unknown)).collect())
+            };
+            let judge = |session: &Session| {
+                for family in families.keys() {
+                    let found = recovered::contents(session, *family)?;
+                    if found != model.family(*family) {
+                        let difference = difference(&model.family(*family), &found);
+                        return Err(Error::corruption(format!("family {family}: {difference}")));
+                    }
+                }
+                Ok(())
+            };
+            let opened = checkpoints::open(&tree, &self.setup, path, names, judge);
+            opened.map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        Ok(())
     }
 
     /// No table, MANIFEST or temporary file without need.

@@ -134,11 +134,13 @@ fn print(total: &Figures, seed: u64, clock: &SystemClock) {
     let seconds = clock.now_nanos() as f64 / 1e9;
     let all = total.points + total.second_points;
     println!(
-        "seed {seed}: {} operations, {} crash points and {} second crashes ({} refused), {seconds:.1} s, {:.0} points/s",
+        "seed {seed}: {} operations, {} crash points and {} second crashes ({} refused), {} checkpoints, {seconds:.1} s, \
+         {:.0} points/s",
         total.operations,
         total.points,
         total.second_points,
         total.refused,
+        total.checkpoints,
         all as f64 / seconds
     );
 }

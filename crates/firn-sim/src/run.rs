@@ -3,19 +3,23 @@
 //! One thread does everything: the calls, and the background jobs when a step says so or when a call waits for them.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn_env::FileSystem;
 use firn_env::crash::CrashFileSystem;
 use firn_error::{Error, Result};
-use firndb::options::{CompactRangeOptions, FlushOptions, WalRecoveryMode};
-use firndb::{ColumnFamily, ColumnFamilyDescriptor, Db, DbOptions, WriteBatch, WriteOptions};
+use firndb::options::{
+    CompactRangeOptions, CompactionOptions, FlushOptions, IngestExternalFileOptions, WalRecoveryMode,
+};
+use firndb::{
+    ColumnFamily, ColumnFamilyDescriptor, Db, IngestExternalFiles, WriteBatch, WriteOptions, sst_file_writer,
+};
 
 use crate::Violation;
-use crate::history::{FamilyLife, Floor, History, Span};
-use crate::model::Model;
-use crate::workload::{FamilyId, Logging, Record, Setup, Step, Workload};
-use crate::world::{db_path, environment};
+use crate::history::{CheckpointMade, FamilyLife, History, Span};
+use crate::workload::{ExternalFile, FamilyId, Ingestion, Logging, Record, Setup, Step, Transfer, Workload};
+use crate::world::{checkpoint_path, db_path, environment, external_path};
 
 /// An open database with its families under their ids.
 pub struct Session {
@@ -37,17 +41,21 @@ impl Session {
         mode: WalRecoveryMode,
         seed: u64,
     ) -> Result<Self> {
-        Self::open_with(setup, setup.db_options(environment(fs, seed), mode), names)
+        let options = setup.db_options(environment(fs, seed), mode);
+        Self::open_with(setup, names, |descriptors| Db::open_cf(db_path(), options, descriptors))
     }
 
-    /// [`open`](Self::open) with these options of the database.
+    /// Opens a database with these families in another way.
     ///
     /// # Errors
     /// Those of the open.
-    pub fn open_with(setup: &Setup, options: DbOptions, names: &BTreeMap<FamilyId, String>) -> Result<Self> {
-        let descriptors =
-            names.values().map(|name| ColumnFamilyDescriptor::new(name, setup.family_options())).collect();
-        let db = Db::open_cf(db_path(), options, descriptors)?;
+    pub fn open_with(
+        setup: &Setup,
+        names: &BTreeMap<FamilyId, String>,
+        open: impl FnOnce(Vec<ColumnFamilyDescriptor>) -> Result<Db>,
+    ) -> Result<Self> {
+        let descriptors = names.values().map(|name| ColumnFamilyDescriptor::new(name, setup.family_options()));
+        let db = open(descriptors.collect())?;
         let families = names.iter().filter_map(|(id, name)| Some((*id, db.cf(name)?))).collect();
         Ok(Self { db, families })
     }
@@ -88,6 +96,7 @@ impl Session {
                 let options = WriteOptions { sync: *sync, disable_wal, ..WriteOptions::default() };
                 self.db.write_opt(&options, &mut self.batch(records)?)
             }
+            Step::Ingest(ingestion) => self.ingest(ingestion),
             Step::Flush { families, wait } => {
                 let options = FlushOptions { wait: *wait, allow_write_stall: true, ..FlushOptions::default() };
                 let families = families.iter().map(|id| self.family(*id)).collect::<Result<Vec<_>>>()?;
@@ -96,6 +105,7 @@ impl Session {
             Step::Compact { family } => {
                 self.db.compact_range(&CompactRangeOptions::default(), self.family(*family)?, None, None)
             }
+            Step::CompactFiles { family, pick } => self.compact_files(*family, *pick),
             Step::FlushWal { sync } => self.db.flush_wal(*sync),
             Step::CreateFamily { family, name } => {
                 let created = self.db.create_cf(name, setup.family_options())?;
@@ -108,6 +118,9 @@ impl Session {
                 Ok(())
             }
             Step::SetOptions { family, name, value } => self.db.set_options(self.family(*family)?, &[(name, value)]),
+            Step::Checkpoint { number, log_size_for_flush } => {
+                self.db.checkpoint_with_wal(checkpoint_path(*number), *log_size_for_flush).map(drop)
+            }
             Step::Work { jobs } => {
                 let options = self.db.options(self.db.default_cf());
                 (0..*jobs).for_each(|_| {
@@ -118,6 +131,59 @@ impl Session {
             Step::WaitForCompact => self.db.wait_for_compact(),
             Step::Reopen => Err(Error::not_supported("reopening is the runner's business")),
         }
+    }
+
+    /// Writes the external files and adds them.
+    fn ingest(&self, ingestion: &Ingestion) -> Result<()> {
+        let mut of_families: BTreeMap<FamilyId, Vec<PathBuf>> = BTreeMap::new();
+        for (index, file) in ingestion.files.iter().enumerate() {
+            let path = external_path(ingestion.number, index);
+            self.write_external(file, &path)?;
+            of_families.entry(file.family).or_default().push(path);
+        }
+        let options = IngestExternalFileOptions {
+            move_files: ingestion.transfer == Transfer::Move,
+            link_files: ingestion.transfer == Transfer::Link,
+            write_global_seqno: ingestion.write_sequence,
+            ..IngestExternalFileOptions::default()
+        };
+        let one = |(family, files)| {
+            let cf = self.family(family)?;
+            Ok(IngestExternalFiles { cf, files, checksums: Vec::new(), options })
+        };
+        self.db.ingest_external_files(&of_families.into_iter().map(one).collect::<Result<Vec<_>>>()?)
+    }
+
+    fn write_external(&self, file: &ExternalFile, path: &Path) -> Result<()> {
+        let options = self.db.options(self.family(file.family)?);
+        if let Some(directory) = path.parent() {
+            options.db.env.fs().create_dir_if_missing(directory)?;
+        }
+        let mut writer = sst_file_writer(&options);
+        writer.open(path)?;
+        for record in &file.records {
+            match record {
+                Record::Put { key, value, .. } => writer.put(key, value)?,
+                Record::Merge { key, operand, .. } => writer.merge(key, operand)?,
+                Record::DeleteRange { begin, end, .. } => writer.delete_range(begin, end)?,
+                Record::Delete { key, .. } | Record::SingleDelete { key, .. } => writer.delete(key)?,
+            }
+        }
+        writer.finish().map(drop)
+    }
+
+    /// Up to two neighbours of one level go to the next one.
+    fn compact_files(&self, family: FamilyId, pick: usize) -> Result<()> {
+        let family = self.family(family)?;
+        let mut files = self.db.live_files();
+        files.retain(|file| file.column_family == family.name());
+        files.sort_by_key(|file| file.number);
+        let Some(first) = files.get(pick % files.len().max(1)) else { return Ok(()) };
+        let of_level = files.iter().filter(|file| file.level == first.level && file.number >= first.number);
+        let numbers: Vec<_> = of_level.take(2).map(|file| file.number).collect();
+        let last_level = usize::try_from(self.db.options(family).cf.num_levels - 1).unwrap_or_default();
+        let output_level = (first.level + 1).min(last_level);
+        self.db.compact_files(&CompactionOptions::default(), family, &numbers, output_level)
     }
 }
 
@@ -152,7 +218,6 @@ pub fn run(workload: Workload) -> std::result::Result<History, Violation> {
 struct Runner {
     fs: CrashFileSystem,
     history: History,
-    model: Model,
     /// The last write of each family.
     last_write: BTreeMap<FamilyId, usize>,
     sessions: u64,
@@ -161,23 +226,13 @@ struct Runner {
 impl Runner {
     fn new(workload: Workload) -> Self {
         let fs = CrashFileSystem::new();
-        let history = History {
-            workload,
-            journal: fs.take_journal(),
-            writes: Vec::new(),
-            fingerprints: vec![BTreeMap::new()],
-            durable: Floor::default(),
-            flushed: Floor::default(),
-            durable_of: BTreeMap::new(),
-            families: Vec::new(),
-        };
+        let history = History::new(workload, fs.take_journal());
         fs.start_journal();
-        Self { fs, history, model: Model::default(), last_write: BTreeMap::new(), sessions: 0 }
+        Self { fs, history, last_write: BTreeMap::new(), sessions: 0 }
     }
 
-    fn finish(mut self) -> History {
-        self.history.journal = self.fs.take_journal();
-        self.history
+    fn finish(self) -> History {
+        self.history.finish(self.fs.take_journal())
     }
 
     fn open(&mut self, names: &BTreeMap<FamilyId, String>) -> Result<Session> {
@@ -235,14 +290,15 @@ impl Runner {
     fn note(&mut self, setup: &Setup, step: &Step, span: Span, names: &mut BTreeMap<FamilyId, String>) {
         let issued = self.history.writes.len();
         match step {
-            Step::Write { records, sync } => {
-                for record in records {
-                    self.model.apply(record);
+            Step::Write { .. } | Step::Ingest(_) => {
+                for record in step.records() {
                     self.last_write.insert(record.family(), issued + 1);
                 }
                 self.history.writes.push(span);
-                self.history.fingerprints.push(self.model.fingerprints());
-                if *sync {
+                let is_ingestion = matches!(step, Step::Ingest(_));
+                if is_ingestion && setup.logging == Logging::None {
+                    self.history.loose.push(issued);
+                } else if is_ingestion || matches!(step, Step::Write { sync: true, .. }) {
                     self.raise_durable(span.end, issued + 1);
                 } else if setup.logging == Logging::All && !setup.manual_wal_flush {
                     self.history.flushed.raise(span.end, issued + 1);
@@ -256,6 +312,15 @@ impl Runner {
             Step::Compact { family } => self.note_flushed(setup, span.end, &[*family]),
             Step::FlushWal { sync: true } => self.raise_durable(span.end, issued),
             Step::FlushWal { sync: false } => self.history.flushed.raise(span.end, issued),
+            Step::Checkpoint { number, log_size_for_flush } => {
+                if *log_size_for_flush == 0 {
+                    let all: Vec<FamilyId> = names.keys().copied().collect();
+                    self.note_flushed(setup, span.end, &all);
+                }
+                let path = checkpoint_path(*number);
+                let checkpoint = CheckpointMade { path, made: span, writes: issued, families: names.clone() };
+                self.history.checkpoints.push(checkpoint);
+            }
             Step::CreateFamily { family, name } => {
                 names.insert(*family, name.clone());
                 let life = FamilyLife { family: *family, name: name.clone(), created: span, dropped: None };

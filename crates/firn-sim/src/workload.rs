@@ -47,16 +47,53 @@ impl Record {
     }
 }
 
+/// How an external file gets into the database's directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    /// Its bytes are copied.
+    Copy,
+    /// It is linked and then loses its old name.
+    Move,
+    /// It is linked.
+    Link,
+}
+
+/// A table that is written outside the database.
+#[derive(Clone, Debug)]
+pub struct ExternalFile {
+    /// The family that gets it.
+    pub family: FamilyId,
+    /// Range deletions first, which take nothing from the same file; then the others by their keys.
+    pub records: Vec<Record>,
+}
+
+/// External tables that become part of the database, all or none.
+#[derive(Clone, Debug)]
+pub struct Ingestion {
+    /// Tells the files of a run apart.
+    pub number: u64,
+    /// The tables; where those of a family overlap, a later one is newer.
+    pub files: Vec<ExternalFile>,
+    /// How they get there.
+    pub transfer: Transfer,
+    /// Whether their sequence number is written into them.
+    pub write_sequence: bool,
+}
+
 /// One call of the database.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the fields are named after what they are")]
 pub enum Step {
     /// A batch.
     Write { records: Vec<Record>, sync: bool },
+    /// External tables.
+    Ingest(Ingestion),
     /// Memtables to tables.
     Flush { families: Vec<FamilyId>, wait: bool },
     /// Everything to the last level.
     Compact { family: FamilyId },
+    /// Some tables of one level to the next; `pick` says which.
+    CompactFiles { family: FamilyId, pick: usize },
     /// The WAL's buffer to the system, or to the disk.
     FlushWal { sync: bool },
     /// A new family; names are used again.
@@ -65,12 +102,37 @@ pub enum Step {
     DropFamily { family: FamilyId },
     /// An option of a family changes.
     SetOptions { family: FamilyId, name: &'static str, value: &'static str },
+    /// A copy of the database, after a flush if its WALs have so many bytes.
+    Checkpoint { number: u64, log_size_for_flush: u64 },
     /// So many background jobs run.
     Work { jobs: usize },
     /// Background work runs until none is due.
     WaitForCompact,
     /// Close and open.
     Reopen,
+}
+
+impl Step {
+    /// What it writes, in order; nothing for steps that are no writes.
+    pub fn records(&self) -> Vec<&Record> {
+        match self {
+            Self::Write { records, .. } => records.iter().collect(),
+            Self::Ingest(ingestion) => ingestion.files.iter().flat_map(|file| &file.records).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether all families that it is about are among those of which `exists` is true.
+    pub fn is_possible(&self, exists: impl Fn(&FamilyId) -> bool) -> bool {
+        match self {
+            Self::Flush { families, .. } => families.iter().all(exists),
+            Self::Compact { family }
+            | Self::CompactFiles { family, .. }
+            | Self::DropFamily { family }
+            | Self::SetOptions { family, .. } => exists(family),
+            _ => self.records().iter().all(|record| exists(&record.family())),
+        }
+    }
 }
 
 /// Whether writes go to the WAL.
@@ -217,6 +279,11 @@ pub struct Workload {
 }
 
 impl Workload {
+    /// The steps that write, in order.
+    pub fn writes(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter().filter(|step| matches!(step, Step::Write { .. } | Step::Ingest(_)))
+    }
+
     /// The workload of a seed, with so many steps.
     pub fn draw(seed: u64, steps: usize) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
@@ -229,6 +296,7 @@ impl Workload {
             next_family: 1,
             once: BTreeSet::new(),
             written: 0,
+            outside: 0,
         };
         drawer.sync_chance = *[0.0, 0.1, 0.4, 1.0].choose(&mut drawer.rng).unwrap_or(&0.1);
         let steps = (0..steps).map(|_| drawer.step()).collect();
@@ -246,18 +314,25 @@ struct Drawer {
     once: BTreeSet<(FamilyId, Vec<u8>)>,
     /// Counts values, so that no two are alike.
     written: u64,
+    /// Counts what lies outside the database: external files and checkpoints.
+    outside: u64,
 }
+
+/// Keys that batches write end before this number, those of external files may lie behind it.
+const NUMBERS_OF_BATCHES: u64 = 30;
 
 impl Drawer {
     fn step(&mut self) -> Step {
         match self.rng.random_range(0..100) {
-            0..56 => self.write(),
-            56..66 => {
+            0..50 => self.write(),
+            50..56 => self.ingest(),
+            56..65 => {
                 let all = self.rng.random_bool(0.3);
                 let families = if all { self.live.keys().copied().collect() } else { vec![self.family()] };
                 Step::Flush { families, wait: self.rng.random_bool(0.5) }
             }
-            66..71 => Step::Compact { family: self.family() },
+            65..69 => Step::Compact { family: self.family() },
+            69..71 => Step::CompactFiles { family: self.family(), pick: self.rng.random_range(0..100) },
             71..76 if self.logging == Logging::All => Step::FlushWal { sync: self.rng.random_bool(0.6) },
             76..80 if self.live.len() < 4 => {
                 let family = self.next_family;
@@ -285,11 +360,61 @@ impl Drawer {
                 .unwrap_or(&("disable_auto_compactions", "false"));
                 Step::SetOptions { family: self.family(), name, value }
             }
-            85..92 => Step::Work { jobs: self.rng.random_range(1..3) },
-            92..94 => Step::WaitForCompact,
-            94..97 => Step::Reopen,
+            85..91 => Step::Work { jobs: self.rng.random_range(1..3) },
+            91..93 => Step::WaitForCompact,
+            93..96 => Step::Reopen,
+            96..100 => {
+                // What is in no WAL gets into a checkpoint by a flush only.
+                let sizes = if self.logging == Logging::All { &[0, 2_000, u64::MAX][..] } else { &[0] };
+                let log_size_for_flush = sizes.choose(&mut self.rng).copied().unwrap_or(0);
+                Step::Checkpoint { number: self.next_outside(), log_size_for_flush }
+            }
             _ => self.write(),
         }
+    }
+
+    fn next_outside(&mut self) -> u64 {
+        self.outside += 1;
+        self.outside
+    }
+
+    fn ingest(&mut self) -> Step {
+        let count = *[1, 1, 1, 2, 3].choose(&mut self.rng).unwrap_or(&1);
+        let files = (0..count).map(|_| self.external_file()).collect();
+        Step::Ingest(Ingestion {
+            number: self.next_outside(),
+            files,
+            transfer: *[Transfer::Copy, Transfer::Move, Transfer::Link]
+                .choose(&mut self.rng)
+                .unwrap_or(&Transfer::Copy),
+            write_sequence: self.rng.random_bool(0.2),
+        })
+    }
+
+    fn external_file(&mut self) -> ExternalFile {
+        let family = self.family();
+        let first = self.rng.random_range(0..NUMBERS_OF_BATCHES + 20);
+        let step = self.rng.random_range(1..4);
+        let numbers = (first..).step_by(step).take(self.rng.random_range(1..8));
+        let mut records = Vec::new();
+        if self.rng.random_bool(0.2) {
+            let (begin, end) = (first + 1, first + self.rng.random_range(2..9));
+            let key = |number| format!("k{number:02}").into_bytes();
+            records.push(Record::DeleteRange { family, begin: key(begin), end: key(end) });
+        }
+        for number in numbers {
+            let key = format!("k{number:02}").into_bytes();
+            if self.rng.random_bool(0.8) {
+                records.push(Record::Put { family, key, value: self.value() });
+            } else {
+                records.push(Record::Delete { family, key });
+            }
+        }
+        if self.rng.random_bool(0.3) {
+            let key = format!("m{first:02}").into_bytes();
+            records.push(Record::Merge { family, key, operand: format!("{}", self.next()).into_bytes() });
+        }
+        ExternalFile { family, records }
     }
 
     fn family(&mut self) -> FamilyId {
@@ -310,7 +435,7 @@ impl Drawer {
 
     fn record(&mut self) -> Record {
         let family = self.family();
-        let number = self.rng.random_range(0..30);
+        let number = self.rng.random_range(0..NUMBERS_OF_BATCHES);
         let key = |prefix: char| format!("{prefix}{number:02}").into_bytes();
         match self.rng.random_range(0..20) {
             0..10 => Record::Put { family, key: key('k'), value: self.value() },

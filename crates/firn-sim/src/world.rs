@@ -1,6 +1,6 @@
 //! The outside world of a simulated database: one thread, a clock that stands still, seeded randomness.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn_env::entropy::SeededEntropy;
@@ -12,6 +12,19 @@ pub const DB_PATH: &str = "/db";
 /// The path of the simulated database.
 pub fn db_path() -> &'static Path {
     Path::new(DB_PATH)
+}
+
+/// What the paths of all checkpoints begin with.
+pub const CHECKPOINTS: &str = "/checkpoint-";
+
+/// Where a checkpoint lies.
+pub fn checkpoint_path(number: u64) -> PathBuf {
+    PathBuf::from(format!("{CHECKPOINTS}{number}"))
+}
+
+/// Where an external file is written.
+pub fn external_path(number: u64, index: usize) -> PathBuf {
+    PathBuf::from(format!("/external/{number}-{index}.sst"))
 }
 
 /// An environment over `fs` whose background jobs run when somebody waits for them. The seed tells the sessions of a run

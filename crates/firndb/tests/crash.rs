@@ -2,13 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use firndb::env::Env;
 use firndb::env::crash::{CrashFileSystem, LossPolicy, Tree};
 use firndb::env::fault::{Callback, Effect, Fault, FaultFileSystem, Operation};
-use firndb::options::FlushOptions;
-use firndb::{ColumnFamilyDescriptor, Db, DbOptions, Options, WriteOptions};
+use firndb::options::{FlushOptions, IngestExternalFileOptions, ReadOptions};
+use firndb::{ColumnFamilyDescriptor, Db, DbOptions, Options, WriteOptions, sst_file_writer};
 
 const SYNC: WriteOptions = WriteOptions {
     sync: true,
@@ -146,4 +147,22 @@ fn nothing_is_visible_before_it_is_in_the_wal() {
     fs.heal(); // the callback holds the database
     assert_eq!(*seen.lock().unwrap(), [(Operation::Append, before), (Operation::Sync, before)]);
     assert_eq!(db.latest_sequence_number().get(), before + 1);
+}
+
+#[test]
+fn no_power_failure_leaves_an_ingested_file_without_the_writes_before_it() {
+    let fs = CrashFileSystem::new();
+    let db = open(options(&fs)).unwrap();
+    let second = db.cf("second").unwrap();
+    db.put_opt(&WriteOptions::default(), &second, "before", "1").unwrap(); // not synced, and not among the keys of the file
+    let mut writer = sst_file_writer(&db.options(db.default_cf()));
+    writer.open(Path::new("/external.sst")).unwrap();
+    writer.put(b"key", b"2").unwrap();
+    writer.finish().unwrap();
+    db.ingest_external_file(db.default_cf(), &["/external.sst"], &IngestExternalFileOptions::default()).unwrap();
+    let fs = reboot(fs.crash(LossPolicy::DropAll, 0));
+    let db = open(options(&fs)).unwrap();
+    assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"2"[..]));
+    let before = db.get_opt(&ReadOptions::default(), &db.cf("second").unwrap(), "before").unwrap();
+    assert_eq!(before.as_deref(), Some(&b"1"[..]));
 }

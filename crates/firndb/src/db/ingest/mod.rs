@@ -6,6 +6,7 @@
 //! ```text
 //! prepare  every file is opened, checked, and linked or copied under a new number, durably     (writers go on)
 //! flush    memtables that overlap the files go to level 0                                      (writers wait)
+//! sync     WALs, or a power failure could take writes from before the files and leave these     (writers wait)
 //! place    each file gets a level and a sequence number; no compaction of the family starts    (writers wait)
 //! commit   one edit in the MANIFEST, then the last sequence and the super version              (writers wait)
 //! move     sources of moved files are removed                                                  (writers go on)
@@ -78,9 +79,9 @@ impl Db {
     /// all become visible at once, newer than everything written before; where they overlap each other, a later one is
     /// newer. Each is put on the deepest level where it hides nothing newer.
     ///
-    /// Durable when this returns; after a crash before that the files are in the database, all of them, or none. Writers wait
-    /// while files are placed, and while memtables that overlap them are flushed. The files are copied, unless the options
-    /// ask for links.
+    /// Durable when this returns, and with it every write before it that has a WAL; after a crash before that the files are
+    /// in the database, all of them, or none. Writers wait while files are placed, and while memtables that overlap them are
+    /// flushed. The files are copied, unless the options ask for links.
     ///
     /// # Errors
     /// `InvalidArgument` and `Corruption` for files and options that do not fit, `TryAgain` with
@@ -181,8 +182,11 @@ impl DbInner {
 
     /// Makes prepared files part of the database. Leads the write queue meanwhile.
     fn commit_ingestion(&self, families: &[FamilyIngestion], preparation: &mut Preparation<'_>) -> Result<()> {
+        // Most of it now, since writers wait for what is left.
+        self.flush_wal(true)?;
         let _front = self.writers.enter_exclusive();
         self.flush_what_overlaps(families)?;
+        self.flush_wal(true)?;
         let mut state = self.state.lock();
         if state.errors.is_stopped()
             && let Some(error) = state.errors.error()
