@@ -423,12 +423,13 @@ impl Drawer {
     }
 
     fn write(&mut self) -> Step {
-        let count = match self.rng.random_range(0..10) {
-            0..5 => 1,
-            5..9 => self.rng.random_range(2..6),
-            _ => self.rng.random_range(6..20),
+        let count = match self.rng.random_range(0..20) {
+            0..10 => 1,
+            10..17 => self.rng.random_range(2..6),
+            17..19 => self.rng.random_range(6..20),
+            _ => 0,
         };
-        let records = (0..count).map(|_| self.record()).collect();
+        let records = if count == 0 { self.append() } else { (0..count).map(|_| self.record()).collect() };
         let sync = self.logging == Logging::All && self.rng.random_bool(self.sync_chance);
         Step::Write { records, sync }
     }
@@ -458,6 +459,16 @@ impl Drawer {
         }
     }
 
+    /// New keys behind all that one of three streams has: what a flush may put on the last level.
+    fn append(&mut self) -> Vec<Record> {
+        let (family, stream) = (self.family(), self.rng.random_range(0..3));
+        let records = (0..66).map(|_| {
+            let key = format!("t{stream}{:06}", self.next()).into_bytes();
+            Record::Put { family, key, value: self.value_of(250) }
+        });
+        records.collect()
+    }
+
     fn next(&mut self) -> u64 {
         self.written += 1;
         self.written
@@ -470,9 +481,13 @@ impl Drawer {
             38 => self.rng.random_range(4000..9000),
             _ => self.rng.random_range(30_000..36_000),
         };
+        self.value_of(bytes)
+    }
+
+    fn value_of(&mut self, bytes: u64) -> Vec<u8> {
         let number = self.next();
         let mut value = format!("v{number}:").into_bytes();
-        value.extend((0..bytes).map(|i: u64| b'a' + ((i * 7 + i / 13 + number) % 26) as u8));
+        value.extend((0..bytes).map(|i| b'a' + ((i * 7 + i / 13 + number) % 26) as u8));
         value
     }
 }

@@ -445,6 +445,9 @@ impl Opening {
     }
 
     fn log_start(&self, db: &DbInner) {
+        if !db.logger().is_enabled(firn_env::LogLevel::Header) {
+            return;
+        }
         // Benchmark scripts look for these two lines, the version and the commit in the fifth word.
         let follows = crate::options::ROCKSDB_VERSION;
         firn_env::log_header!(db.logger(), "RocksDB version: {}.{}.{}", follows.major, follows.minor, follows.patch);
