@@ -23,11 +23,13 @@ impl Protection {
     /// Of a key, a value and what they mean. The value of a range deletion is its end, that of other deletions is empty.
     #[inline]
     pub fn of(value_type: ValueType, key: &[u8], value: &[u8]) -> Self {
-        Self(
-            xxph3_64_with_seed(key, KEY_SEED)
-                ^ xxph3_64_with_seed(value, VALUE_SEED)
-                ^ xxph3_64_with_seed(&[value_type as u8], TYPE_SEED),
-        )
+        Self(Self::of_stored(key, value).0 ^ xxph3_64_with_seed(&[value_type as u8], TYPE_SEED))
+    }
+
+    /// Of an entry as blocks store it, whose key tells what it means.
+    #[inline]
+    pub fn of_stored(internal_key: &[u8], value: &[u8]) -> Self {
+        Self(xxph3_64_with_seed(internal_key, KEY_SEED) ^ xxph3_64_with_seed(value, VALUE_SEED))
     }
 
     /// With a column family, if it was without; without it, if it was with it.

@@ -9,9 +9,10 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use firn_error::{Error, Result};
-use firn_format::block::{BlockLayout, BlockView, EntryHeader, bad_entry, common_prefix};
+use firn_format::block::{BlockCursor, BlockLayout, BlockView, EntryHeader, bad_entry, common_prefix};
 use firn_format::key::{FOOTER_SIZE, extract_user_key};
 
+use crate::block_protection::{self, BlockProtection};
 use crate::frame::Frame;
 use crate::index_block::prefix_word;
 use crate::prefetch::prefetch_byte;
@@ -19,9 +20,12 @@ use crate::prefetch::prefetch_byte;
 /// A data block: its payload, where its parts lie, and the way into it.
 #[derive(Debug)]
 pub struct DataBlock {
+    /// The payload, and behind it the protection of its entries, if there is one.
     payload: Frame,
     layout: BlockLayout,
     restarts: RestartTable,
+    /// Bytes of protection for each entry; 0: none.
+    protection: u8,
 }
 
 impl DataBlock {
@@ -36,7 +40,55 @@ impl DataBlock {
     pub(crate) fn from_frame(payload: Frame) -> Result<Self> {
         let layout = BlockLayout::parse(&payload)?;
         let restarts = RestartTable::new(BlockView { payload: &payload, layout });
-        Ok(Self { payload, layout, restarts })
+        Ok(Self { payload, layout, restarts, protection: 0 })
+    }
+
+    /// As [`from_frame`](Self::from_frame), with so many bytes of protection for each entry; 0: none.
+    #[inline]
+    pub(crate) fn with_protection(payload: Frame, bytes_per_key: u8) -> Result<Self> {
+        let block = Self::from_frame(payload)?;
+        if bytes_per_key == 0 { Ok(block) } else { block.protect(bytes_per_key) }
+    }
+
+    #[cold]
+    fn protect(self, bytes_per_key: u8) -> Result<Self> {
+        let payload = block_protection::protect(&self.payload, self.layout, bytes_per_key)?;
+        Ok(Self { payload, protection: bytes_per_key, ..self })
+    }
+
+    /// What broken memory does.
+    #[cfg(test)]
+    pub(crate) fn turn_bit(&mut self, bit: usize) {
+        self.payload[bit / 8] ^= 1 << (bit % 8);
+    }
+
+    /// Whether what is read from the block must be checked.
+    #[inline]
+    pub(crate) fn is_protected(&self) -> bool {
+        self.protection > 0
+    }
+
+    fn protection(&self) -> Result<BlockProtection<'_>> {
+        BlockProtection::of(&self.payload, self.layout, self.protection)
+    }
+
+    /// Whether the entry that `cursor` stands on is what it was when the block was read. The block must be protected.
+    ///
+    /// # Errors
+    /// Corruption.
+    #[cold]
+    pub(crate) fn check_entry(&self, cursor: &BlockCursor) -> Result<()> {
+        self.protection()?.check_entry(cursor)
+    }
+
+    /// Moves `cursor` to the first entry whose key is not less than the target, and checks all that leads there. The block must
+    /// be protected.
+    ///
+    /// # Errors
+    /// Corruption.
+    #[cold]
+    pub(crate) fn checked_seek(&self, cursor: &mut BlockCursor, compare: impl Fn(&[u8]) -> Ordering) -> Result<bool> {
+        self.protection()?.seek(cursor, compare)
     }
 
     /// Bytes of memory that the payload takes.

@@ -14,6 +14,7 @@ use firn_format::iterator::InternalIterator;
 use firn_format::key::{FOOTER_SIZE, extract_user_key};
 
 use crate::block_ref::BlockRef;
+use crate::data_block::DataBlock;
 use crate::index_block::IndexBlock;
 use crate::readahead::ReadAhead;
 use crate::reader::filter::SeekDirection;
@@ -132,6 +133,8 @@ pub struct TableIterator {
     /// The key as it counts, where that differs from the stored one.
     rewritten_key: Vec<u8>,
     rewrites_keys: bool,
+    /// Whether entries must be checked or their keys rewritten before they are handed out.
+    takes_care: bool,
     error: Option<Error>,
     readahead: ReadAhead,
 }
@@ -149,6 +152,7 @@ impl TableIterator {
             cursor: BlockCursor::new(),
             rewritten_key: Vec::new(),
             rewrites_keys,
+            takes_care: rewrites_keys,
             error: None,
             readahead,
         }
@@ -181,11 +185,21 @@ impl TableIterator {
                 if self.cursor.key().len() < FOOTER_SIZE {
                     let message = format!("Corrupted Key: Internal Key too small. Size={}. ", self.cursor.key().len());
                     self.fail(Error::corruption(message));
-                } else if self.rewrites_keys {
-                    self.table.order().rewrite(self.cursor.key(), &mut self.rewritten_key);
+                } else if self.takes_care {
+                    self.prepare_entry();
                 }
             }
             Ok(()) => {}
+        }
+    }
+
+    /// Checks the entry if its block is protected, and gives its key the file's sequence number if it has one.
+    fn prepare_entry(&mut self) {
+        let protected = self.block.as_ref().and_then(BlockRef::data).filter(|data| data.is_protected());
+        if let Some(Err(error)) = protected.map(|data| data.check_entry(&self.cursor)) {
+            self.fail(error);
+        } else if self.rewrites_keys {
+            self.table.order().rewrite(self.cursor.key(), &mut self.rewritten_key);
         }
     }
 
@@ -204,7 +218,9 @@ impl TableIterator {
         if self.block.is_none() || self.block_handle != handle {
             self.block = None;
             self.block_handle = handle;
-            self.block = Some(self.table.data_block(handle, &self.options, Some(&mut self.readahead))?);
+            let block = self.table.data_block(handle, &self.options, Some(&mut self.readahead))?;
+            self.takes_care = self.rewrites_keys || block.data().is_some_and(DataBlock::is_protected);
+            self.block = Some(block);
         }
         Ok(true)
     }
@@ -275,6 +291,9 @@ impl TableIterator {
         };
         let order = self.table.order();
         let view = block.data_view();
+        if let Some(data) = block.data().filter(|data| data.is_protected()) {
+            return data.checked_seek(&mut self.cursor, |key| order.compare(key, target));
+        }
         if order.comparator.kind() == ComparatorKind::Bytewise
             && !view.layout.is_empty()
             && let Some(data) = block.data()
@@ -293,7 +312,11 @@ impl TableIterator {
         }
         if let Some(block) = &self.block {
             let order = self.table.order();
-            self.cursor.seek_for_prev(block.data_view(), |key| order.compare(key, target))?;
+            let compare = |key: &[u8]| order.compare(key, target);
+            if let Some(data) = block.data().filter(|data| data.is_protected()) {
+                data.checked_seek(&mut self.cursor, compare)?;
+            }
+            self.cursor.seek_for_prev(block.data_view(), compare)?;
         }
         self.skip_empty_backward()
     }

@@ -8,6 +8,7 @@
 //! Files come in through `firn-env`, bytes get their meaning in `firn-format`. Nothing here knows levels, versions or the
 //! WAL.
 
+mod block_protection;
 mod block_ref;
 pub mod builder;
 pub mod cache;

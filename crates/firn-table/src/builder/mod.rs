@@ -161,7 +161,8 @@ impl TableBuilder {
         let properties = options.initial_properties(index_type, restart_interval);
         if let Some(cache) = &options.warm_cache {
             let keys = cache_key_base(&properties, &options.db_session_id, options.original_file_number);
-            output.set_warmer(CacheWarmer::new(Arc::clone(cache), keys, options.statistics.clone()));
+            let protection = options.block_protection_bytes_per_key;
+            output.set_warmer(CacheWarmer::new(Arc::clone(cache), keys, protection, options.statistics.clone()));
         }
         Ok(Self {
             hash_index: (index_type == IndexType::HashSearch).then(HashIndexBuilder::default),

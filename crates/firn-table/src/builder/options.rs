@@ -60,6 +60,8 @@ pub struct TableBuilderOptions {
     pub user_properties: Vec<(Vec<u8>, Vec<u8>)>,
     /// A cache that the data blocks go into beside the file (`prepopulate_block_cache`). Default: none.
     pub warm_cache: Option<Arc<BlockCache>>,
+    /// Bytes of protection that each entry of these blocks has there: 0, 1, 2, 4 or 8. Default: 0, none.
+    pub block_protection_bytes_per_key: u8,
     /// Counts what goes into that cache. Default: none.
     pub statistics: Option<Arc<Statistics>>,
     /// Collectors that watch the entries.
@@ -90,6 +92,7 @@ impl Default for TableBuilderOptions {
             original_file_number: 0,
             user_properties: Vec::new(),
             warm_cache: None,
+            block_protection_bytes_per_key: 0,
             statistics: None,
             collectors: Vec::new(),
         }

@@ -12,6 +12,7 @@ use firn_format::unique_id::CacheKeyBase;
 use crate::block_ref::{BlockCache, TableBlock};
 use crate::cache::{CacheKey, CachePriority};
 use crate::data_block::DataBlock;
+use crate::frame::Frame;
 use crate::reader::count;
 use crate::statistics::Statistics;
 
@@ -35,17 +36,24 @@ pub(crate) struct TableOutput {
 pub(crate) struct CacheWarmer {
     cache: Arc<BlockCache>,
     keys: CacheKeyBase,
+    block_protection_bytes_per_key: u8,
     statistics: Option<Arc<Statistics>>,
 }
 
 impl CacheWarmer {
-    pub(crate) fn new(cache: Arc<BlockCache>, keys: CacheKeyBase, statistics: Option<Arc<Statistics>>) -> Self {
-        Self { cache, keys, statistics }
+    pub(crate) fn new(
+        cache: Arc<BlockCache>,
+        keys: CacheKeyBase,
+        block_protection_bytes_per_key: u8,
+        statistics: Option<Arc<Statistics>>,
+    ) -> Self {
+        Self { cache, keys, block_protection_bytes_per_key, statistics }
     }
 
     /// Puts a data block into the cache; one that does not fit stays out.
     fn insert(&self, handle: BlockHandle, payload: &[u8]) -> Result<()> {
-        let block = TableBlock::Data(DataBlock::new(payload)?);
+        let block = DataBlock::with_protection(Frame::from(payload), self.block_protection_bytes_per_key)?;
+        let block = TableBlock::Data(block);
         let charge_bytes = block.memory_bytes();
         let key = CacheKey::from(self.keys.block_key(handle.offset));
         let inserted = self.cache.insert(&key, block, charge_bytes, CachePriority::Low);

@@ -12,8 +12,7 @@ use firn_format::key::{
 
 use super::{TableReadOptions, TableReader};
 use crate::block_ref::BlockRef;
-use crate::cache::CacheKey;
-use crate::data_block::Found;
+use crate::data_block::{DataBlock, Found};
 use crate::index_block::IndexBlock;
 use crate::pinning::value_in_block;
 use crate::sink::{GetControl, GetSink};
@@ -122,7 +121,7 @@ impl TableReader {
     #[inline]
     pub fn prefetch_block(&self, handle: BlockHandle) {
         if let Some(cache) = &self.block_cache {
-            cache.prefetch(&CacheKey::from(self.cache_key_base.block_key(handle.offset)));
+            cache.prefetch(&self.cache_key(handle));
         }
     }
 
@@ -195,7 +194,8 @@ impl TableReader {
 
     fn get_in_block<S: GetSink>(&self, block: &BlockRef, lookup: &[u8], sink: &mut S) -> Result<Outcome> {
         let bytewise = self.comparator().kind() == ComparatorKind::Bytewise && self.global_sequence().is_none();
-        let Some(data) = block.data().filter(|data| bytewise && data.view().layout.hash_buckets == 0) else {
+        let is_plain = |data: &&DataBlock| data.view().layout.hash_buckets == 0 && !data.is_protected();
+        let Some(data) = block.data().filter(|data| bytewise && is_plain(data)) else {
             return self.get_by_cursor(block, lookup, After::Lookup, sink);
         };
         let user_key = extract_user_key(lookup);
@@ -231,14 +231,17 @@ impl TableReader {
         let user_key = extract_user_key(lookup);
         let order = self.order();
         let mut cursor = BlockCursor::new();
-        let found = match view.hash_lookup(user_key) {
-            HashLookup::Collision => cursor.seek(view, |key| order.compare(key, lookup))?,
-            HashLookup::Restart(restart) => {
+        let protected = block.data().filter(|data| data.is_protected());
+        let found = match (protected, view.hash_lookup(user_key)) {
+            // The hash index would pass over what has to be checked.
+            (Some(data), _) => data.checked_seek(&mut cursor, |key| order.compare(key, lookup))?,
+            (None, HashLookup::Collision) => cursor.seek(view, |key| order.compare(key, lookup))?,
+            (None, HashLookup::Restart(restart)) => {
                 cursor.seek_from_restart(view, restart, |key| order.compare(key, lookup))?
             }
             // A key that is not in this block may be in the next one, if all keys here come before it.
-            HashLookup::Absent if view.layout.is_empty() => false,
-            HashLookup::Absent => {
+            (None, HashLookup::Absent) if view.layout.is_empty() => false,
+            (None, HashLookup::Absent) => {
                 let last = view.layout.num_restarts - 1;
                 if cursor.seek_from_restart(view, last, |key| order.compare(key, lookup))? {
                     return Ok(Outcome::Done);
@@ -265,6 +268,9 @@ impl TableReader {
             }
             if !cursor.next(view)? {
                 return Ok(Outcome::NextBlock);
+            }
+            if let Some(data) = protected {
+                data.check_entry(&cursor)?;
             }
         }
     }

@@ -115,6 +115,12 @@ impl TableReader {
         self.held_partitions.get(&handle.offset).cloned()
     }
 
+    /// Names the block at `handle` in the cache.
+    #[inline]
+    pub(crate) fn cache_key(&self, handle: BlockHandle) -> CacheKey {
+        CacheKey::from(self.cache_key_base.block_key(handle.offset))
+    }
+
     /// The block at `handle`, through the cache unless `cached` is false.
     #[inline]
     fn block(
@@ -126,7 +132,7 @@ impl TableReader {
         load: impl FnOnce() -> Result<TableBlock>,
     ) -> Result<BlockRef> {
         let cache = self.block_cache.as_ref().filter(|_| cached);
-        let key = CacheKey::from(self.cache_key_base.block_key(handle.offset));
+        let key = self.cache_key(handle);
         if let Some(cache) = cache
             && let Some(block) = cache.lookup(&key)
         {
@@ -166,7 +172,7 @@ impl TableReader {
         self.block(handle, options, true, &count::DATA, || {
             let verify = Verify::from_option(options.verify_checksums);
             let payload = self.file.read_data_block(handle, self.dictionary.as_ref(), verify, readahead)?;
-            DataBlock::from_frame(payload).map(TableBlock::Data)
+            DataBlock::with_protection(payload, self.block_protection_bytes_per_key).map(TableBlock::Data)
         })
     }
 

@@ -98,6 +98,8 @@ pub struct TableReader {
     fragmented_tombstones: Arc<FragmentedRangeTombstones>,
     block_cache: Option<Arc<BlockCache>>,
     cache_key_base: CacheKeyBase,
+    /// Bytes of protection for each entry of a data block in memory.
+    block_protection_bytes_per_key: u8,
     statistics: Option<Arc<Statistics>>,
 }
 
@@ -185,6 +187,7 @@ impl TableReader {
             fragmented_tombstones,
             block_cache: options.block_cache.filter(|_| !options.table.no_block_cache),
             cache_key_base,
+            block_protection_bytes_per_key: options.block_protection_bytes_per_key,
             statistics: options.statistics,
         };
         let flushed = options.level == 0 && file_size <= options.max_flushed_file_bytes;

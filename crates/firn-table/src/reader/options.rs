@@ -33,6 +33,9 @@ pub struct TableReaderOptions {
     pub file_number: u64,
     /// The session's id; as `file_number`.
     pub session_id: String,
+    /// Bytes of protection that each entry of a data block has in memory, checked when it is read: 0, 1, 2, 4 or 8.
+    /// Default: 0, none.
+    pub block_protection_bytes_per_key: u8,
     /// Counts hits and misses of the cache and of filters. Default: none.
     pub statistics: Option<Arc<Statistics>>,
 }
@@ -49,6 +52,7 @@ impl Default for TableReaderOptions {
             max_flushed_file_bytes: 0,
             file_number: 0,
             session_id: String::new(),
+            block_protection_bytes_per_key: 0,
             statistics: None,
         }
     }

@@ -120,6 +120,7 @@ impl OutputSettings {
                 PrepopulateBlockCache::FlushOnly => self.is_flush,
                 PrepopulateBlockCache::FlushAndCompaction => true,
             }),
+            block_protection_bytes_per_key: self.options.block_protection_bytes_per_key,
             statistics: self.statistics.clone(),
             ..TableBuilderOptions::default()
         })

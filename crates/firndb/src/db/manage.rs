@@ -104,6 +104,7 @@ impl DbInner {
             let db = self.options();
             let changed = change_column_family_options(&db, &data.name, &data.options(), changes)?;
             refuse_unsupported(&data.name, &changed)?;
+            data.tables().set_block_protection_bytes_per_key(changed.block_protection_bytes_per_key);
             data.set_options(Arc::new(changed));
             let retired = self.install_super_version(state, data.id);
             self.refresh_log(log, state);

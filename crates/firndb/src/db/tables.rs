@@ -128,6 +128,7 @@ fn reader_options(spec: &FamilySpec, cf: &ColumnFamilyOptions, session_id: &str)
         table,
         max_flushed_file_bytes: (cf.write_buffer_size as u64).saturating_mul(3) / 2,
         session_id: session_id.to_owned(),
+        block_protection_bytes_per_key: cf.block_protection_bytes_per_key,
         ..TableReaderOptions::default()
     }
 }

@@ -41,7 +41,7 @@ option_set! {
         /// Garbage ratio that forces compactions, in [0,1].
         blob_garbage_collection_force_threshold: f64 = 1.0 => mutable inert;
         /// Per-entry checksum of in-memory blocks: 0,1,2,4,8.
-        block_protection_bytes_per_key: u8 = 0 => mutable new inert;
+        block_protection_bytes_per_key: u8 = 0 => mutable new;
         /// Memtable Bloom cache locality control.
         bloom_locality: u32 = 0 => inert;
         /// Compression of the bottommost level.

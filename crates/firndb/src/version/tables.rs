@@ -8,7 +8,7 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use firn_env::sync::atomic::{AtomicBool, Ordering};
+use firn_env::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use firn_env::{FileOptions, FileSystem};
 use firn_error::{Error, Result};
 use firn_format::key::FileNumber;
@@ -178,12 +178,20 @@ pub struct FamilyTablesOptions {
 /// The open tables of one column family.
 pub struct FamilyTables {
     options: FamilyTablesOptions,
+    /// For tables that are opened from now on.
+    block_protection_bytes_per_key: AtomicU8,
 }
 
 impl FamilyTables {
     /// No table is open at first.
     pub fn new(options: FamilyTablesOptions) -> Self {
-        Self { options }
+        let block_protection_bytes_per_key = AtomicU8::new(options.reader.block_protection_bytes_per_key);
+        Self { options, block_protection_bytes_per_key }
+    }
+
+    /// Changes how many bytes of protection the entries of data blocks get in memory; for tables that are opened from now on.
+    pub fn set_block_protection_bytes_per_key(&self, bytes: u8) {
+        self.block_protection_bytes_per_key.store(bytes, Ordering::Relaxed);
     }
 
     /// How tables are opened.
@@ -227,8 +235,13 @@ impl FamilyTables {
             None => source,
         };
         let largest_sequence = (!file.has_unknown_sequences()).then_some(file.largest_sequence.0);
-        let reader =
-            TableReaderOptions { largest_sequence, level: file.level(), file_number: file.number.get(), ..reader };
+        let reader = TableReaderOptions {
+            largest_sequence,
+            level: file.level(),
+            file_number: file.number.get(),
+            block_protection_bytes_per_key: self.block_protection_bytes_per_key.load(Ordering::Relaxed),
+            ..reader
+        };
         let table = OpenTable::new(TableReader::open(source, file.file_size, reader)?)?;
         let properties_at = table.reader.footer().metaindex.offset;
         self.check_unique_id(file, &table).map_err(|error| blame(error, &path, properties_at))?;

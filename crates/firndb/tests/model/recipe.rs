@@ -59,6 +59,7 @@ const CF_CHOICES: Choices = &[
     ("paranoid_file_checks", &["true"]),
     ("paranoid_memory_checks", &["true"]),
     ("memtable_protection_bytes_per_key", &["1", "2", "4", "8"]),
+    ("block_protection_bytes_per_key", &["1", "2", "4", "8"]),
     ("memtable_max_range_deletions", &["5"]),
     ("bottommost_compression", &["kZSTD", "kNoCompression"]),
     ("report_bg_io_stats", &["true"]),

@@ -146,3 +146,20 @@ fn prepopulate_block_cache_puts_new_data_blocks_into_the_cache() {
     assert_eq!((missed(FlushOnly, false), missed(FlushOnly, true)), (false, true));
     assert_eq!((missed(FlushAndCompaction, false), missed(FlushAndCompaction, true)), (false, false));
 }
+
+#[test]
+fn block_protection_bytes_per_key_takes_its_bytes_for_every_entry_in_the_cache() {
+    let setup = Setup::new(8 << 20, |table| table.cache_index_and_filter_blocks = false);
+    let cached = |start: &str, bytes: &str| {
+        setup.db.set_options(setup.db.default_cf(), &[("block_protection_bytes_per_key", bytes)]).unwrap();
+        (0..5000).for_each(|i| setup.db.put(format!("{start}{i:05}"), "").unwrap());
+        setup.db.flush(&FlushOptions::default(), setup.db.default_cf()).unwrap();
+        let before = setup.cache.usage_bytes();
+        (0..5000).for_each(|i| setup.get(&format!("{start}{i:05}")));
+        setup.cache.usage_bytes() - before
+    };
+    let none = cached("a", "0");
+    let eight = cached("b", "8");
+    assert!(eight > none + 5000 * 8, "{none} {eight}");
+    assert!(cached("c", "1") < eight - 5000 * 6);
+}
