@@ -34,6 +34,8 @@ pub use file::{
 };
 pub use firn_env::IoPriority;
 pub use firn_format::options::{ConfigOptions, Dialect, OptionSet, SanityLevel};
+pub use firn_table::BlockCache;
+pub use firn_table::cache::CacheOptions;
 pub use firn_table::options::{BlockBasedTableOptions, FilterPolicy, TableFactory};
 pub use objects::{
     CompactionFilterCodec, CompactionFilterFactoryCodec, ComparatorCodec, DbPath, EnvCodec,
