@@ -34,6 +34,39 @@ pub fn catch_panic<T>(what: &str, body: impl FnOnce() -> Result<T>) -> Result<T>
         .unwrap_or_else(|_| Err(Error::aborted(format!("{what} panicked"))))
 }
 
+/// Real time that passes, for waits within this process that are so short that they take no clock from their callers.
+#[derive(Clone, Copy, Debug)]
+pub struct Elapsed(std::time::Instant);
+
+impl Elapsed {
+    /// Nothing yet.
+    pub fn start() -> Self {
+        Self(std::time::Instant::now())
+    }
+
+    /// Microseconds since the start.
+    pub fn micros(self) -> u64 {
+        u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Lets other threads run. Whether none did for long: a yield that nobody needs takes less than a microsecond, on a busy
+/// processor one takes as long as others may run.
+pub fn yield_briefly() -> bool {
+    const LONG_MICROS: u64 = 4;
+    let time = Elapsed::start();
+    yield_now();
+    cfg!(feature = "shuttle") || time.micros() < LONG_MICROS
+}
+
+/// Lets other threads run until `done` says so or so many microseconds have passed.
+pub fn yield_until(micros: u64, mut done: impl FnMut() -> bool) {
+    let time = Elapsed::start();
+    while !done() && time.micros() < micros {
+        yield_now();
+    }
+}
+
 /// How many threads can run at once on this machine; 1 when unknown.
 pub fn available_parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)

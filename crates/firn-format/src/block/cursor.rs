@@ -24,17 +24,48 @@ pub struct BlockCursor {
     next_entry: usize,
     /// Index of the next restart point; kept only for blocks with separated values.
     next_restart: u32,
-    /// Entries of the restart interval before the current one, oldest first; filled by `prev`.
+    /// Entries of the restart interval before the current one, oldest first; filled by moves backwards.
     behind: Vec<Behind>,
+    /// Their keys, one behind the other.
     behind_keys: Vec<u8>,
 }
 
-#[derive(Clone, Debug)]
+/// Offsets in the payload, which has less than 4 GiB.
+#[derive(Clone, Copy, Debug)]
 struct Behind {
-    entry_start: usize,
-    next_entry: usize,
-    key: Range<usize>,
-    value: Range<usize>,
+    entry_start: u32,
+    next_entry: u32,
+    /// Where the key starts in `behind_keys`.
+    key_start: u32,
+    value_start: u32,
+    value_end: u32,
+}
+
+/// Room for the entries of a usual restart interval, reserved at once.
+const USUAL_INTERVAL: usize = 16;
+
+/// Appends `bytes`. Keys and their ends are short, and copies of a fixed size need no call.
+#[inline(always)]
+fn append(to: &mut Vec<u8>, bytes: &[u8]) {
+    if let (Some(head), Some(tail)) = (bytes.first_chunk::<16>(), bytes.last_chunk::<16>())
+        && bytes.len() <= 32
+    {
+        append_overlapping(to, bytes.len(), head, tail);
+    } else if let (Some(head), Some(tail)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>())
+        && bytes.len() <= 16
+    {
+        append_overlapping(to, bytes.len(), head, tail);
+    } else {
+        to.extend_from_slice(bytes);
+    }
+}
+
+/// Appends `len` bytes that begin with `head` and end with `tail`.
+#[inline(always)]
+fn append_overlapping<const N: usize>(to: &mut Vec<u8>, len: usize, head: &[u8; N], tail: &[u8; N]) {
+    to.extend_from_slice(head);
+    to.truncate(to.len() + len - 2 * N);
+    to.extend_from_slice(tail);
 }
 
 impl BlockCursor {
@@ -132,7 +163,7 @@ impl BlockCursor {
             }
         }
         self.key.truncate(entry.shared as usize);
-        self.key.extend_from_slice(delta);
+        append(&mut self.key, delta);
         self.entry_start = at;
         self.valid = true;
         Ok(())
@@ -161,10 +192,8 @@ impl BlockCursor {
         if block.layout.is_empty() {
             return Ok(false);
         }
-        self.rewind_to_restart(block, block.layout.num_restarts - 1)?;
-        while self.next_entry < block.layout.entries_end as usize {
-            self.advance(block)?;
-        }
+        self.read_interval(block, block.layout.num_restarts - 1, block.layout.entries_end as usize)?;
+        self.step_back(block)?;
         Ok(self.valid)
     }
 
@@ -222,41 +251,57 @@ impl BlockCursor {
                 self.valid = false;
                 return Ok(false);
             }
-            // Entries can only be read forwards: read the interval up to here once, and hand it out from its end.
-            self.valid = false;
-            let restart = self.restart_before(block, end)?;
-            self.rewind_to_restart(block, restart)?;
-            if self.next_entry >= end {
-                self.valid = false;
-                return Ok(false);
-            }
-            self.behind_keys.clear();
-            while self.next_entry < end {
-                self.advance(block)?;
-                let key_start = self.behind_keys.len();
-                self.behind_keys.extend_from_slice(&self.key);
-                self.behind.push(Behind {
-                    entry_start: self.entry_start,
-                    next_entry: self.next_entry,
-                    key: key_start..self.behind_keys.len(),
-                    value: self.value_range(),
-                });
-            }
+            let restart = self.restart_before(block, end).inspect_err(|_| self.valid = false)?;
+            self.read_interval(block, restart, end)?;
         }
+        self.step_back(block)?;
+        Ok(self.valid)
+    }
+
+    /// Notes the entries from restart point `restart` to `end`: they can only be read forwards, so they are read once and
+    /// handed out from the end.
+    fn read_interval(&mut self, block: BlockView<'_>, restart: u32, end: usize) -> Result<()> {
+        self.rewind_to_restart(block, restart)?;
+        self.behind.clear();
+        self.behind.reserve(USUAL_INTERVAL);
+        self.behind_keys.clear();
+        let offset = |at: usize| u32::try_from(at).map_err(|_| bad_entry());
+        while self.next_entry < end {
+            self.advance(block)?;
+            if self.behind.is_empty() {
+                self.behind_keys.reserve((USUAL_INTERVAL * (self.key.len() + 2)).min(4096));
+            }
+            self.behind.push(Behind {
+                entry_start: offset(self.entry_start)?,
+                next_entry: offset(self.next_entry)?,
+                key_start: offset(self.behind_keys.len())?,
+                value_start: offset(self.value_start)?,
+                value_end: offset(self.value_end)?,
+            });
+            append(&mut self.behind_keys, &self.key);
+        }
+        self.valid = false;
+        Ok(())
+    }
+
+    /// Moves to the last of the entries that were noted; there is none only where the interval had none.
+    fn step_back(&mut self, block: BlockView<'_>) -> Result<()> {
         let Some(entry) = self.behind.pop() else {
             self.valid = false;
-            return Err(bad_entry());
+            return Ok(());
         };
+        let key_start = entry.key_start as usize;
         self.key.clear();
-        self.key.extend_from_slice(self.behind_keys.get(entry.key).unwrap_or_default());
-        self.entry_start = entry.entry_start;
-        self.next_entry = entry.next_entry;
-        (self.value_start, self.value_end) = (entry.value.start, entry.value.end);
+        append(&mut self.key, self.behind_keys.get(key_start..).unwrap_or_default());
+        self.behind_keys.truncate(key_start);
+        self.entry_start = entry.entry_start as usize;
+        self.next_entry = entry.next_entry as usize;
+        (self.value_start, self.value_end) = (entry.value_start as usize, entry.value_end as usize);
         self.valid = true;
         if self.behind.is_empty() {
             self.leave_behind(block)?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Moves to the first entry whose key is not less than the target; `compare(key)` orders a key against the target.

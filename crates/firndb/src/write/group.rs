@@ -28,6 +28,7 @@
 #![allow(unsafe_code)]
 
 use super::batch::{ContentFlags, WriteBatch};
+use super::company::Company;
 use firn_env::sync::Mutex;
 use firn_env::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use firn_env::thread;
@@ -114,6 +115,8 @@ const COMPLETED: u8 = 4;
 /// About a microsecond of spinning, then some yields, before a writer parks: a group is often done by then.
 const SPINS: u32 = if cfg!(feature = "shuttle") { 1 } else { 200 };
 const YIELDS: u32 = if cfg!(feature = "shuttle") { 1 } else { 24 };
+/// Yields that others made long use of, after which a writer parks: a thread that is woken comes before those that yield.
+const LONG_YIELDS: u32 = 2;
 
 /// A writer in the queue. The cells are touched by its own thread until it is pushed, then only by the leader, and by
 /// its own thread again when its state became final; `waiter` belongs to its thread except while the state is `PARKED`.
@@ -156,12 +159,21 @@ impl Node {
 
     /// Waits until the state is no longer `from`; called by the node's own thread.
     fn wait_while(&self, from: u8) -> u8 {
-        for attempt in 0..SPINS + YIELDS {
+        // A sync takes longer than it is worth waiting awake for.
+        let (yields, mut long_yields) = (if self.flags.sync { 0 } else { YIELDS }, 0);
+        for attempt in 0..SPINS + yields {
             let state = self.state.load(Ordering::Acquire);
             if state != from {
                 return state;
             }
-            if attempt < SPINS { firn_env::sync::spin_loop() } else { thread::yield_now() }
+            if attempt < SPINS {
+                firn_env::sync::spin_loop();
+            } else if !thread::yield_briefly() {
+                long_yields += 1;
+                if long_yields == LONG_YIELDS {
+                    break;
+                }
+            }
         }
         self.waiter.set(Some(thread::current()));
         match self.state.compare_exchange(from, PARKED, Ordering::AcqRel, Ordering::Acquire) {
@@ -218,6 +230,7 @@ pub struct WriteThread {
     stalled: AtomicBool,
     max_group_bytes: usize,
     previous_group_bytes: AtomicU64,
+    company: Company,
 }
 
 /// Proof of being at the front of the queue: nobody else is preparing, logging or inserting.
@@ -244,6 +257,7 @@ impl WriteThread {
             stalled: AtomicBool::new(false),
             max_group_bytes: max_write_batch_group_size_bytes,
             previous_group_bytes: AtomicU64::new(0),
+            company: Company::default(),
         }
     }
 
@@ -307,10 +321,23 @@ impl WriteThread {
             self.leave(node, node, None);
             return Err(error);
         }
-        let group = leadership.gather();
+        let gather_and_log = || {
+            let group = leadership.gather();
+            self.previous_group_bytes.store(group.bytes as u64, Ordering::Relaxed);
+            (executor.log(&group), group)
+        };
+        let (logged, group) = if node.flags.sync {
+            let sync = || {
+                let (logged, group) = gather_and_log();
+                let length = group.length;
+                ((logged, group), length)
+            };
+            self.company.sync(|| leadership.queue_length(), sync)
+        } else {
+            gather_and_log()
+        };
         let last = group.last;
-        self.previous_group_bytes.store(group.bytes as u64, Ordering::Relaxed);
-        let logged = match executor.log(&group) {
+        let logged = match logged {
             Ok(logged) => logged,
             Err(error) => {
                 self.leave(node, last, Some(&error));
@@ -500,6 +527,18 @@ impl<'a> Leadership<'a> {
                 node = older;
             }
         }
+    }
+
+    /// How many writers are in the queue, the leader included.
+    fn queue_length(&self) -> usize {
+        let mut node: *const Node = self.queue.newest.load(Ordering::Acquire);
+        let mut length = 1;
+        while !ptr::eq(node, self.node) {
+            // SAFETY: nodes from the newest back to the leader's wait, and only the leader changes links.
+            node = unsafe { (*node).older.get() };
+            length += 1;
+        }
+        length
     }
 
     /// Gathers the writers behind the leader that may join it, up to the first that may not.

@@ -8,6 +8,7 @@
 //! room knows memtables, versions or column families beyond their ids.
 
 pub mod batch;
+mod company;
 pub mod controller;
 pub mod group;
 pub mod replay;
