@@ -36,8 +36,8 @@ pub(crate) mod report;
 pub(crate) mod resume;
 pub(crate) mod scrub;
 pub(crate) mod snapshot;
-pub(crate) mod streams;
-mod super_version;
+mod streams;
+pub(crate) mod super_version;
 pub(crate) mod tables;
 pub(crate) mod write;
 
