@@ -291,3 +291,21 @@ fn a_database_closes_in_the_middle_of_a_recovery() {
     world.fs.heal();
     assert_eq!(world.open().get("key").unwrap().as_deref(), Some(&b"value"[..]));
 }
+
+#[test]
+fn a_write_that_was_refused_since_the_directory_was_not_synced_never_comes_back() {
+    let world = World::new();
+    let mut options = world.options();
+    options.db.max_bgerror_resume_count = 0;
+    let db = Db::open("/db", options).unwrap();
+    let sync = WriteOptions { sync: true, ..WriteOptions::default() };
+    let put = |key| db.put_opt(&sync, db.default_cf(), key, "value");
+    // The first synced write of a WAL syncs the directory that its name is in.
+    world.fs.inject(Fault::new(Effect::Fail(retryable_error())).with_operations([Operation::SyncDirectory]));
+    put("refused").unwrap_err();
+    assert_eq!(world.fs.fired().len(), 1);
+    db.resume().unwrap();
+    put("accepted").unwrap();
+    assert_eq!(db.get("refused").unwrap(), None);
+    check(&world.copy().open(), &BTreeMap::from([("accepted".to_owned(), "value".to_owned())]));
+}

@@ -767,6 +767,10 @@ impl GroupExecutor for Executor<'_> {
             match db.append_group(&mut log, group, first_sequence) {
                 Ok(written) => wal_bytes = Some(written),
                 Err(error) => {
+                    // Whatever failed, another WAL or the directory perhaps: the record may be in this one.
+                    if let Some(writer) = &mut log.writer {
+                        writer.give_up(&error);
+                    }
                     drop(log);
                     db.set_background_error(&mut db.state.lock(), BackgroundErrorReason::WriteCallback, &error);
                     return Err(error);

@@ -75,6 +75,11 @@ impl WalWriter {
         self.broken.is_some()
     }
 
+    /// Takes no more records: its last one was refused for `error`, and must not stand before acknowledged ones.
+    pub fn give_up(&mut self, error: &Error) {
+        self.broken.get_or_insert_with(|| error.clone());
+    }
+
     /// Bytes appended so far.
     pub fn size_bytes(&self) -> u64 {
         self.encoder.position()
