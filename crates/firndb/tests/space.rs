@@ -1,5 +1,5 @@
-//! Limits of space and of speed: the file manager's account of tables, its limits and its trash; who asks the rate limiter
-//! for how much.
+//! Limits of space and of speed: the file manager's account of tables, its limits and its trash; files that nobody needs; who
+//! asks the rate limiter for how much.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use firn_format::compression::CompressionType;
 use firndb::env::{
-    Env, IoKind, IoPriority, NullLogger, RateLimiter, SstFileManager, SstFileManagerOptions, write_file,
+    Env, IoKind, IoPriority, JobPools, NullLogger, RateLimiter, SstFileManager, SstFileManagerOptions, write_file,
 };
 use firndb::options::{CompactRangeOptions, FlushOptions, ReadOptions, WriteOptions};
 use firndb::stats::{Statistics, Ticker};
@@ -209,4 +209,24 @@ fn the_rate_limiter_is_asked_by_whom_it_concerns() {
     assert!(of_get > 0 && of_get < 20_000, "{of_get}");
     let statistics = db.statistics().unwrap();
     assert_eq!(statistics.ticker_count(Ticker::CompactionCancelled), 0);
+}
+
+#[test]
+fn a_manifest_goes_with_the_first_job_after_another_took_its_place() {
+    let env = Env::memory().with_pools(Arc::new(JobPools::stepped()));
+    let mut options = options(&env, &file_manager(&env, SstFileManagerOptions::default()));
+    (options.db.max_manifest_file_size, options.db.max_manifest_space_amp_pct) = (1, 0);
+    let db = Db::open("/db", options).unwrap();
+    let manifests = || {
+        let names = env.fs().children(Path::new("/db")).unwrap();
+        names.into_iter().filter(|name| name.starts_with("MANIFEST")).collect::<Vec<_>>()
+    };
+    let mut seen = BTreeSet::new();
+    for _ in 0..4 {
+        fill(&db).unwrap();
+        let found = manifests();
+        assert_eq!(found.len(), 1, "{found:?}");
+        seen.extend(found);
+    }
+    assert_eq!(seen.len(), 4, "each flush began a new one");
 }

@@ -63,6 +63,7 @@ pub struct LiveFile {
 struct Garbage {
     tables: Vec<(FileNumber, PathBuf)>,
     wals: Vec<FileNumber>,
+    manifests: Vec<FileNumber>,
 }
 
 /// Files are being removed.
@@ -79,7 +80,8 @@ impl Drop for Removing<'_> {
 }
 
 impl DbInner {
-    /// Removes tables that became obsolete and WALs that are no longer needed, as part of a job or as a job of its own.
+    /// Removes tables and MANIFESTs that became obsolete and WALs that are no longer needed, as part of a job or as a job of
+    /// its own.
     pub(crate) fn purge_obsolete_files(&self, job: Option<u64>) {
         if self.read_only {
             return;
@@ -89,6 +91,7 @@ impl DbInner {
             let mut state = self.state.lock();
             let Some(removing) = self.start_removing(&mut state) else { return };
             self.collect_tables(&mut state, &mut garbage);
+            garbage.manifests = state.versions.take_obsolete_manifests();
             (self.min_log_to_keep(&state), removing)
         };
         {
@@ -221,6 +224,9 @@ impl DbInner {
         }
         for number in &garbage.wals {
             self.remove_wal(*number);
+        }
+        for number in &garbage.manifests {
+            self.remove_file(&self.layout.db_dir.join(filename::manifest(*number)));
         }
     }
 

@@ -211,6 +211,8 @@ pub struct VersionSet {
     manifest_size: u64,
     /// MANIFESTs that `CURRENT` may name after a switch that failed halfway.
     uncertain_manifests: BTreeSet<FileNumber>,
+    /// MANIFESTs that `CURRENT` named before, or might have, until somebody takes them to remove them.
+    obsolete_manifests: Vec<FileNumber>,
     /// Table files that records mention which may or may not have become durable.
     quarantined: BTreeSet<FileNumber>,
     writer: Option<Box<ManifestWriter>>,
@@ -413,6 +415,7 @@ impl VersionSet {
             manifest_number,
             manifest_size,
             uncertain_manifests: BTreeSet::new(),
+            obsolete_manifests: Vec::new(),
             quarantined: BTreeSet::new(),
             writer: None,
             last_compacted_size: state.last_compacted_manifest_file_size.unwrap_or(0),
@@ -542,6 +545,11 @@ impl VersionSet {
     /// Whether a MANIFEST with this number may be deleted: it is older than the current one, and `CURRENT` cannot name it.
     pub fn is_manifest_obsolete(&self, number: FileNumber) -> bool {
         number < self.manifest_number && !self.uncertain_manifests.contains(&number)
+    }
+
+    /// The MANIFESTs that became obsolete since the last call.
+    pub fn take_obsolete_manifests(&mut self) -> Vec<FileNumber> {
+        std::mem::take(&mut self.obsolete_manifests)
     }
 
     /// Where files arrive that no version has any more.
@@ -760,7 +768,8 @@ impl VersionSet {
         };
         if written.new_manifest {
             self.last_compacted_size = written.writer.compacted_size();
-            self.uncertain_manifests.clear();
+            self.obsolete_manifests.push(self.manifest_number);
+            self.obsolete_manifests.extend(std::mem::take(&mut self.uncertain_manifests));
             self.quarantined.clear();
         }
         self.manifest_number = written.writer.number();
