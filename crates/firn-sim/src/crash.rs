@@ -188,6 +188,12 @@ impl<'a> Judge<'a> {
                 Record::Put { family, key, value } | Record::Merge { family, key, operand: value } => {
                     known_values.entry((*family, key)).or_default().push(value);
                 }
+                Record::Import { family, from } => {
+                    let copied: Vec<_> = known_values.iter().filter(|((of, _), _)| of == from).collect();
+                    let copied: Vec<_> =
+                        copied.into_iter().map(|((_, key), values)| ((*family, *key), values.clone())).collect();
+                    known_values.extend(copied);
+                }
                 _ => {}
             }
         }

@@ -23,7 +23,7 @@ use crate::checkpoints;
 use crate::model::{Model, difference};
 use crate::recovered;
 use crate::run::Session;
-use crate::workload::{FamilyId, Logging, Record, Setup, Step, Workload};
+use crate::workload::{FamilyId, Import, Logging, Record, Setup, Step, Workload};
 use crate::world::{checkpoint_path, db_path, environment};
 
 /// How an operation goes wrong.
@@ -324,6 +324,12 @@ impl Runner {
         let exists = |family: &FamilyId| self.names.contains_key(family);
         let possible = match step {
             Step::CreateFamily { name, .. } => !self.names.values().any(|known| known == name),
+            // While some write is in doubt nobody can say what a copy of a family holds.
+            Step::Import(import) => {
+                step.is_possible(exists)
+                    && self.tail.is_empty()
+                    && !self.names.values().any(|name| *name == import.name)
+            }
             _ => step.is_possible(exists),
         };
         let mut step = possible.then(|| step.clone())?;
@@ -354,7 +360,11 @@ impl Runner {
             Step::CreateFamily { family, name } if outcome.is_ok() => {
                 self.names.insert(*family, name.clone());
             }
-            Step::CreateFamily { name, .. } => self.uncertain.push(name.clone()),
+            Step::Import(import) if outcome.is_ok() => {
+                self.names.insert(import.family, import.name.clone());
+                self.model.apply(&import.record);
+            }
+            Step::CreateFamily { name, .. } | Step::Import(Import { name, .. }) => self.uncertain.push(name.clone()),
             Step::DropFamily { family } => {
                 // Done or in doubt: the workload leaves it alone, and the next open sees whether it is there.
                 self.uncertain.extend(self.names.remove(family));

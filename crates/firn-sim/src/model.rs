@@ -33,6 +33,10 @@ impl Model {
                 };
                 map.insert(key.clone(), merged);
             }
+            Record::Import { from, family } => {
+                let copy = self.family(*from);
+                self.families.insert(*family, copy);
+            }
         }
     }
 

@@ -13,13 +13,14 @@ use firndb::options::{
     CompactRangeOptions, CompactionOptions, FlushOptions, IngestExternalFileOptions, WalRecoveryMode,
 };
 use firndb::{
-    ColumnFamily, ColumnFamilyDescriptor, Db, IngestExternalFiles, WriteBatch, WriteOptions, sst_file_writer,
+    ColumnFamily, ColumnFamilyDescriptor, Db, ImportColumnFamilyOptions, IngestExternalFiles, WriteBatch, WriteOptions,
+    sst_file_writer,
 };
 
 use crate::Violation;
 use crate::history::{CheckpointMade, FamilyLife, History, Span};
-use crate::workload::{ExternalFile, FamilyId, Ingestion, Logging, Record, Setup, Step, Transfer, Workload};
-use crate::world::{checkpoint_path, db_path, environment, external_path};
+use crate::workload::{ExternalFile, FamilyId, Import, Ingestion, Logging, Record, Setup, Step, Transfer, Workload};
+use crate::world::{checkpoint_path, db_path, environment, export_path, external_path};
 
 /// An open database with its families under their ids.
 pub struct Session {
@@ -80,6 +81,7 @@ impl Session {
                 Record::SingleDelete { key, .. } => batch.single_delete_cf(family, key)?,
                 Record::DeleteRange { begin, end, .. } => batch.delete_range_cf(family, begin, end)?,
                 Record::Merge { key, operand, .. } => batch.merge_cf(family, key, operand)?,
+                Record::Import { .. } => return Err(Error::not_supported("an import in a batch")),
             }
         }
         Ok(batch)
@@ -112,6 +114,7 @@ impl Session {
                 self.families.insert(*family, created);
                 Ok(())
             }
+            Step::Import(import) => self.import(setup, import),
             Step::DropFamily { family } => {
                 self.db.drop_cf(self.family(*family)?)?;
                 self.families.remove(family);
@@ -167,9 +170,25 @@ impl Session {
                 Record::Merge { key, operand, .. } => writer.merge(key, operand)?,
                 Record::DeleteRange { begin, end, .. } => writer.delete_range(begin, end)?,
                 Record::Delete { key, .. } | Record::SingleDelete { key, .. } => writer.delete(key)?,
+                Record::Import { .. } => return Err(Error::not_supported("an import in a file")),
             }
         }
         writer.finish().map(drop)
+    }
+
+    /// Exports a family and makes another of its tables; of none, if there are none.
+    fn import(&mut self, setup: &Setup, import: &Import) -> Result<()> {
+        let exported = self.db.export_cf(self.family(import.from)?, export_path(import.number))?;
+        let how = ImportColumnFamilyOptions { move_files: import.move_files };
+        let created = if exported.files.is_empty() {
+            // As an import does, which cannot be of nothing.
+            self.db.flush_wal(true)?;
+            self.db.create_cf(&import.name, setup.family_options())?
+        } else {
+            self.db.create_cf_with_import(&import.name, setup.family_options(), &[exported], how)?
+        };
+        self.families.insert(import.family, created);
+        Ok(())
     }
 
     /// Up to two neighbours of one level go to the next one.
@@ -290,15 +309,19 @@ impl Runner {
     fn note(&mut self, setup: &Setup, step: &Step, span: Span, names: &mut BTreeMap<FamilyId, String>) {
         let issued = self.history.writes.len();
         match step {
-            Step::Write { .. } | Step::Ingest(_) => {
+            Step::Write { .. } | Step::Ingest(_) | Step::Import(_) => {
+                if let Step::Import(Import { from, family, name, .. }) = step {
+                    self.note_flushed(setup, span.end, &[*from]);
+                    self.note_created(span, *family, name, names);
+                }
                 for record in step.records() {
                     self.last_write.insert(record.family(), issued + 1);
                 }
                 self.history.writes.push(span);
-                let is_ingestion = matches!(step, Step::Ingest(_));
-                if is_ingestion && setup.logging == Logging::None {
+                let is_outside = matches!(step, Step::Ingest(_) | Step::Import(_));
+                if is_outside && setup.logging == Logging::None {
                     self.history.loose.push(issued);
-                } else if is_ingestion || matches!(step, Step::Write { sync: true, .. }) {
+                } else if is_outside || matches!(step, Step::Write { sync: true, .. }) {
                     self.raise_durable(span.end, issued + 1);
                 } else if setup.logging == Logging::All && !setup.manual_wal_flush {
                     self.history.flushed.raise(span.end, issued + 1);
@@ -321,11 +344,7 @@ impl Runner {
                 let checkpoint = CheckpointMade { path, made: span, writes: issued, families: names.clone() };
                 self.history.checkpoints.push(checkpoint);
             }
-            Step::CreateFamily { family, name } => {
-                names.insert(*family, name.clone());
-                let life = FamilyLife { family: *family, name: name.clone(), created: span, dropped: None };
-                self.history.families.push(life);
-            }
+            Step::CreateFamily { family, name } => self.note_created(span, *family, name, names),
             Step::DropFamily { family } => {
                 names.remove(family);
                 self.last_write.remove(family);
@@ -335,6 +354,11 @@ impl Runner {
             }
             _ => {}
         }
+    }
+
+    fn note_created(&mut self, created: Span, family: FamilyId, name: &str, names: &mut BTreeMap<FamilyId, String>) {
+        names.insert(family, name.to_owned());
+        self.history.families.push(FamilyLife { family, name: name.to_owned(), created, dropped: None });
     }
 
     /// What the flushed families hold is durable, and with it everything before.

@@ -32,6 +32,8 @@ pub enum Record {
     DeleteRange { family: FamilyId, begin: Vec<u8>, end: Vec<u8> },
     /// Appends to a value.
     Merge { family: FamilyId, key: Vec<u8>, operand: Vec<u8> },
+    /// Fills a new family with all that another one has.
+    Import { family: FamilyId, from: FamilyId },
 }
 
 impl Record {
@@ -42,7 +44,8 @@ impl Record {
             | Self::Delete { family, .. }
             | Self::SingleDelete { family, .. }
             | Self::DeleteRange { family, .. }
-            | Self::Merge { family, .. } => *family,
+            | Self::Merge { family, .. }
+            | Self::Import { family, .. } => *family,
         }
     }
 }
@@ -80,6 +83,23 @@ pub struct Ingestion {
     pub write_sequence: bool,
 }
 
+/// A new family that is made of the exported tables of another one.
+#[derive(Clone, Debug)]
+pub struct Import {
+    /// Tells the exported directories of a run apart.
+    pub number: u64,
+    /// The family that is exported.
+    pub from: FamilyId,
+    /// The new family.
+    pub family: FamilyId,
+    /// Its name.
+    pub name: String,
+    /// Whether the exported tables are moved.
+    pub move_files: bool,
+    /// What this does to the new family.
+    pub record: Record,
+}
+
 /// One call of the database.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the fields are named after what they are")]
@@ -98,6 +118,8 @@ pub enum Step {
     FlushWal { sync: bool },
     /// A new family; names are used again.
     CreateFamily { family: FamilyId, name: String },
+    /// A new family with the contents of another one.
+    Import(Import),
     /// A family goes.
     DropFamily { family: FamilyId },
     /// An option of a family changes.
@@ -118,11 +140,12 @@ impl Step {
         match self {
             Self::Write { records, .. } => records.iter().collect(),
             Self::Ingest(ingestion) => ingestion.files.iter().flat_map(|file| &file.records).collect(),
+            Self::Import(import) => vec![&import.record],
             _ => Vec::new(),
         }
     }
 
-    /// Whether all families that it is about are among those of which `exists` is true.
+    /// Whether all families that it needs are among those of which `exists` is true.
     pub fn is_possible(&self, exists: impl Fn(&FamilyId) -> bool) -> bool {
         match self {
             Self::Flush { families, .. } => families.iter().all(exists),
@@ -130,6 +153,7 @@ impl Step {
             | Self::CompactFiles { family, .. }
             | Self::DropFamily { family }
             | Self::SetOptions { family, .. } => exists(family),
+            Self::Import(import) => exists(&import.from),
             _ => self.records().iter().all(|record| exists(&record.family())),
         }
     }
@@ -281,7 +305,7 @@ pub struct Workload {
 impl Workload {
     /// The steps that write, in order.
     pub fn writes(&self) -> impl Iterator<Item = &Step> {
-        self.steps.iter().filter(|step| matches!(step, Step::Write { .. } | Step::Ingest(_)))
+        self.steps.iter().filter(|step| matches!(step, Step::Write { .. } | Step::Ingest(_) | Step::Import(_)))
     }
 
     /// The workload of a seed, with so many steps.
@@ -339,8 +363,13 @@ impl Drawer {
                 self.next_family += 1;
                 let name = (0..4).map(|i| format!("cf{i}")).find(|name| !self.live.values().any(|used| used == name));
                 let name = name.unwrap_or_default();
-                self.live.insert(family, name.clone());
-                Step::CreateFamily { family, name }
+                let step = if self.rng.random_bool(0.3) {
+                    self.import(family, name.clone())
+                } else {
+                    Step::CreateFamily { family, name: name.clone() }
+                };
+                self.live.insert(family, name);
+                step
             }
             80..83 if self.live.len() > 1 => {
                 let family = self.live.keys().copied().skip(1).collect::<Vec<_>>().choose(&mut self.rng).copied();
@@ -376,6 +405,21 @@ impl Drawer {
     fn next_outside(&mut self) -> u64 {
         self.outside += 1;
         self.outside
+    }
+
+    fn import(&mut self, family: FamilyId, name: String) -> Step {
+        let from = self.family();
+        let once: Vec<_> =
+            self.once.iter().filter(|(of, _)| *of == from).map(|(_, key)| (family, key.clone())).collect();
+        self.once.extend(once);
+        Step::Import(Import {
+            number: self.next_outside(),
+            from,
+            family,
+            name,
+            move_files: self.rng.random_bool(0.5),
+            record: Record::Import { family, from },
+        })
     }
 
     fn ingest(&mut self) -> Step {

@@ -27,6 +27,11 @@ pub fn external_path(number: u64, index: usize) -> PathBuf {
     PathBuf::from(format!("/external/{number}-{index}.sst"))
 }
 
+/// Where the tables of a family are exported to.
+pub fn export_path(number: u64) -> PathBuf {
+    PathBuf::from(format!("/export-{number}"))
+}
+
 /// An environment over `fs` whose background jobs run when somebody waits for them. The seed tells the sessions of a run
 /// apart; no two opens of one directory may share it.
 pub fn environment(fs: Arc<dyn FileSystem>, seed: u64) -> Env {

@@ -1,8 +1,8 @@
 //! Column families that move between databases: export of one's tables, and creation of another from them.
 //!
 //! Unlike ingestion, tables keep their levels and their entries their sequence numbers. Always true here: an exported
-//! directory appears under its name only when it is complete and durable; an imported family has all its tables or does
-//! not exist.
+//! directory appears under its name only when it is complete and durable; an imported family has all its tables, or none and
+//! is dropped; a crash between its creation and the import leaves it empty.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -72,7 +72,8 @@ impl Db {
     }
 
     /// Creates a column family out of exported ones, whose keys must not overlap. The comparator must be theirs. All of it is
-    /// durable when this returns; if it fails there is no such column family.
+    /// durable when this returns, and with it every write before it that has a WAL; if it fails there is no such column
+    /// family, and after a crash meanwhile it may be there and be empty.
     ///
     /// # Errors
     /// `InvalidArgument` when comparators differ, ranges overlap or the name is taken; `Corruption` and `IoError` of the
@@ -276,16 +277,20 @@ impl DbInner {
     fn log_import(&self, data: &ColumnFamilyData, mut edit: VersionEdit) -> Result<()> {
         let count = edit.new_files.len();
         let last_sequence = edit.new_files.iter().map(|(_, file)| file.largest_sequence).max().unwrap_or_default();
-        let retired = self.alone(|_, state| {
-            for (_, file) in &mut edit.new_files {
-                if let Some(versions) = state.versions.family_mut(data.id) {
-                    file.epoch_number = versions.new_epoch_number();
-                }
+        // As for ingested files: a power failure must not take writes before the import and leave that.
+        self.flush_wal(true)?;
+        let _front = self.writers.enter_exclusive();
+        self.flush_wal(true)?;
+        let mut state = self.state.lock();
+        for (_, file) in &mut edit.new_files {
+            if let Some(versions) = state.versions.family_mut(data.id) {
+                file.epoch_number = versions.new_epoch_number();
             }
-            VersionSet::log_and_apply(state, edit.into())?;
-            self.visible.fetch_max(last_sequence.get(), Ordering::AcqRel);
-            Ok(self.install_super_version(state, data.id))
-        })?;
+        }
+        VersionSet::log_and_apply(&mut state, edit.into())?;
+        self.visible.fetch_max(last_sequence.get(), Ordering::AcqRel);
+        let retired = self.install_super_version(&mut state, data.id);
+        drop(state);
         drop(retired);
         log_info!(self.logger(), "[{}] Imported {} tables", data.name, count);
         Ok(())
