@@ -82,10 +82,14 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Checks the ratio of a figure; none where one of the stores has no such figure.
+    /// Checks the ratio of a figure; none where one of the stores has no such figure, or neither did any of it.
     fn check(&self, bound: Bound, note: &str, figure: impl Fn(&Outcome) -> Option<f64>) -> Option<Check> {
         let list = |outcomes: &[Outcome]| outcomes.iter().map(&figure).collect::<Option<Vec<f64>>>();
-        let ratio = Ratio::of(&list(self.ours)?, &list(self.theirs)?);
+        let (ours, theirs) = (list(self.ours)?, list(self.theirs)?);
+        if ours.iter().chain(&theirs).all(|figure| *figure == 0.0) {
+            return None;
+        }
+        let ratio = Ratio::of(&ours, &theirs);
         let reached = match bound {
             Bound::AtLeast(_) => ratio.to_string(),
             Bound::AtMost(_) => format!("{ratio:.3}"),

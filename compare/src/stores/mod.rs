@@ -134,9 +134,12 @@ fn merging_down(level: u32) -> Fallible<&'static Settings<'static>> {
     }
 }
 
-/// What ends it. The multiplier is RocksDB's default again.
-const MERGED_DOWN: &Settings<'static> =
-    &[("disable_auto_compactions", "true"), ("max_bytes_for_level_multiplier", "10")];
+/// What ends it: the sizes of levels are those of [`Config`] again.
+const MERGED_DOWN: &Settings<'static> = &[
+    ("disable_auto_compactions", "true"),
+    ("max_bytes_for_level_base", "268435456"),
+    ("max_bytes_for_level_multiplier", "10"),
+];
 
 /// Brings a value to the caller: reads a byte of each cache line.
 pub fn touch(value: &[u8]) -> usize {
