@@ -110,14 +110,17 @@ pub struct BlackboxArguments {
     #[arg(long, value_delimiter = ',')]
     pub scenarios: Vec<String>,
     /// Keys in the database.
-    #[arg(long, default_value_t = 3_000_000)]
+    #[arg(long, default_value_t = 2_000_000)]
     pub num: u64,
     /// Reads in each reading step, per thread.
-    #[arg(long, default_value_t = 300_000)]
+    #[arg(long, default_value_t = 200_000)]
     pub reads: u64,
     /// How often each scenario is run on each program.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
+    /// No further round is begun that would probably end after so many minutes.
+    #[arg(long, default_value_t = 15)]
+    pub minutes: u64,
     /// First seed; each round has its own.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,

@@ -7,7 +7,7 @@ mod scenarios;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::tables::{Ratio, Table, median, spread};
 use crate::{BlackboxArguments, Fallible};
@@ -39,6 +39,8 @@ struct Run {
     lines: Vec<(String, ByProgram<Result>)>,
     /// By start, in order.
     starts: Vec<(String, ByProgram<Used>)>,
+    /// Why it was not run to the end.
+    failure: Option<String>,
 }
 
 fn entry<'a, T>(list: &'a mut Vec<(String, ByProgram<T>)>, name: &str, program: &str) -> &'a mut Vec<T> {
@@ -59,24 +61,33 @@ pub fn run(arguments: &BlackboxArguments) -> Fallible<()> {
     let dir = arguments.dir.clone().unwrap_or_else(|| arguments.out.join("databases"));
     std::fs::create_dir_all(&dir)?;
     let start = Instant::now();
-    let chosen = scenarios::ALL.iter().filter(|one| match names.is_empty() {
-        true => one.standard,
-        false => names.iter().any(|name| name == one.name),
-    });
-    let (mut runs, mut failed) = (Vec::new(), Vec::new());
-    for scenario in chosen {
-        match run_scenario(arguments, scenario, &racers, &dir) {
-            Ok(run) => runs.push(run),
-            Err(error) => {
-                eprintln!("{} failed: {error}", scenario.name);
-                failed.push(scenario.name);
+    let mut runs: Vec<Run> = scenarios::ALL
+        .iter()
+        .filter(|one| match names.is_empty() {
+            true => one.standard,
+            false => names.iter().any(|name| name == one.name),
+        })
+        .map(|scenario| Run { scenario, lines: Vec::new(), starts: Vec::new(), failure: None })
+        .collect();
+    // Round by round, so that a run that takes too long still has all lines.
+    for round in 0..arguments.rounds {
+        let begun = Instant::now();
+        for run in runs.iter_mut().filter(|run| run.failure.is_none()) {
+            if let Err(error) = run_scenario(arguments, run, &racers, &dir, round) {
+                eprintln!("{} failed: {error}", run.scenario.name);
+                run.failure = Some(error.to_string());
             }
+            remove_databases(&racers, &dir);
         }
-        remove_databases(&racers, &dir);
         write(arguments, &racers, &runs)?;
+        if start.elapsed() + begun.elapsed() > Duration::from_secs(60 * arguments.minutes) {
+            eprintln!("another round would not fit into {} minutes", arguments.minutes);
+            break;
+        }
     }
     println!("{}", write(arguments, &racers, &runs)?);
     eprintln!("{:.1} minutes; the report is in {}", start.elapsed().as_secs_f64() / 60.0, arguments.out.display());
+    let failed: Vec<_> = runs.iter().filter(|run| run.failure.is_some()).map(|run| run.scenario.name).collect();
     if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", ")).into()) }
 }
 
@@ -120,36 +131,30 @@ fn remove_databases(racers: &[Racer], dir: &Path) {
     }
 }
 
+/// One round of a scenario.
 fn run_scenario(
     arguments: &BlackboxArguments,
-    scenario: &'static Scenario,
+    run: &mut Run,
     racers: &[Racer],
     dir: &Path,
-) -> Fallible<Run> {
-    let mut run = Run { scenario, lines: Vec::new(), starts: Vec::new() };
-    for round in 0..arguments.rounds {
-        remove_databases(racers, dir);
-        for start in scenario.starts {
-            // Who goes first changes from round to round.
-            for place in 0..racers.len() {
-                let racer = &racers[(place + round as usize) % racers.len()];
-                let (results, used) = program::run(&command(arguments, scenario, start, round, racer, dir))
-                    .map_err(|error| format!("{}: {error}", racer.name))?;
-                for (line, result) in reported(start, results)? {
-                    eprintln!(
-                        "{}, round {}, {line}, {}: {} us/op",
-                        scenario.name,
-                        round + 1,
-                        racer.name,
-                        result.micros
-                    );
-                    entry(&mut run.lines, line, &racer.name).push(result);
-                }
-                entry(&mut run.starts, &label(start), &racer.name).push(used);
+    round: u32,
+) -> Fallible<()> {
+    remove_databases(racers, dir);
+    for start in run.scenario.starts {
+        // Who goes first changes from round to round.
+        for place in 0..racers.len() {
+            let racer = &racers[(place + round as usize) % racers.len()];
+            let (results, used) = program::run(&command(arguments, run.scenario, start, round, racer, dir))
+                .map_err(|error| format!("{}: {error}", racer.name))?;
+            for (line, result) in reported(start, results)? {
+                let scenario = run.scenario.name;
+                eprintln!("{scenario}, round {}, {line}, {}: {} us/op", round + 1, racer.name, result.micros);
+                entry(&mut run.lines, line, &racer.name).push(result);
             }
+            entry(&mut run.starts, &label(start), &racer.name).push(used);
         }
     }
-    Ok(run)
+    Ok(())
 }
 
 fn command(
@@ -212,13 +217,14 @@ fn cells(figures: &ByProgram<Result>, racers: &[Racer]) -> Vec<String> {
 
 fn markdown(arguments: &BlackboxArguments, racers: &[Racer], runs: &[Run]) -> String {
     let names: Vec<_> = racers.iter().map(|racer| racer.name.clone()).collect();
+    let figures = runs.iter().flat_map(|run| &run.lines).flat_map(|(_, figures)| figures.values());
+    let rounds = figures.map(Vec::len).max().unwrap_or(0);
     let mut out = format!(
-        "{} keys, {} reads a thread, {} rounds in turn, fresh directories; `{}` and each scenario's flags (`src/blackbox/\
+        "{} keys, {} reads a thread, {rounds} rounds in turn, fresh directories; `{}` and each scenario's flags (`src/blackbox/\
          scenarios.rs`). Microseconds an operation: medians with the lowest and highest; ratios of medians with the \
          lowest and highest of a round, above 1 where Firn is faster.\n\n",
         arguments.num,
         arguments.reads,
-        arguments.rounds,
         program::COMMON_FLAGS
             .iter()
             .copied()
@@ -234,6 +240,9 @@ fn markdown(arguments: &BlackboxArguments, racers: &[Racer], runs: &[Run]) -> St
             table.row([line.clone()].into_iter().chain(cells(figures, racers)));
         }
         out += &table.end();
+        if let Some(failure) = &run.failure {
+            let _ = writeln!(out, "- failed: {failure}");
+        }
         for (line, figures) in &run.lines {
             for (name, results) in figures {
                 let notes = results.last().map(|result| result.note.as_str()).filter(|note| !note.is_empty());
