@@ -1,5 +1,6 @@
 //! The stores of a race behind one trait.
 
+#[cfg(feature = "firn")]
 mod firn;
 #[cfg(feature = "fjall")]
 mod fjall;
@@ -70,7 +71,7 @@ impl Kind {
     /// Whether this program was built with it.
     pub fn is_built(self) -> bool {
         match self {
-            Self::Firn => true,
+            Self::Firn => cfg!(feature = "firn"),
             Self::Rocksdb => cfg!(feature = "rocksdb"),
             Self::Fjall => cfg!(feature = "fjall"),
             Self::Redb => cfg!(feature = "redb"),
@@ -99,6 +100,7 @@ impl std::fmt::Display for Kind {
 /// Opens a store, creating it if it is not there.
 pub fn open(kind: Kind, path: &Path, config: &Config) -> Fallible<Box<dyn Store>> {
     Ok(match kind {
+        #[cfg(feature = "firn")]
         Kind::Firn => Box::new(firn::Firn::open(path, config)?),
         #[cfg(feature = "rocksdb")]
         Kind::Rocksdb => Box::new(rocks::Rocks::open(path, config)?),
