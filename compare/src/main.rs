@@ -5,7 +5,7 @@
 //! programs in turn. Both print tables with ratios and write them to files; `report` makes a race's report again.
 
 // Without stores nothing is left of the race in process but its reports.
-#![cfg_attr(not(feature = "firn"), allow(dead_code))]
+#![cfg_attr(not(feature = "firn"), allow(dead_code, unused_variables))]
 
 mod bars;
 mod blackbox;

@@ -99,20 +99,20 @@ impl std::fmt::Display for Kind {
 
 /// Opens a store, creating it if it is not there.
 pub fn open(kind: Kind, path: &Path, config: &Config) -> Fallible<Box<dyn Store>> {
-    Ok(match kind {
+    match kind {
         #[cfg(feature = "firn")]
-        Kind::Firn => Box::new(firn::Firn::open(path, config)?),
+        Kind::Firn => Ok(Box::new(firn::Firn::open(path, config)?)),
         #[cfg(feature = "rocksdb")]
-        Kind::Rocksdb => Box::new(rocks::Rocks::open(path, config)?),
+        Kind::Rocksdb => Ok(Box::new(rocks::Rocks::open(path, config)?)),
         #[cfg(feature = "fjall")]
-        Kind::Fjall => Box::new(fjall::Fjall::open(path, config)?),
+        Kind::Fjall => Ok(Box::new(fjall::Fjall::open(path, config)?)),
         #[cfg(feature = "redb")]
-        Kind::Redb => Box::new(redb::Redb::open(path, config)?),
+        Kind::Redb => Ok(Box::new(redb::Redb::open(path, config)?)),
         #[cfg(feature = "heed")]
-        Kind::Heed => Box::new(heed::Heed::open(path, config)?),
+        Kind::Heed => Ok(Box::new(heed::Heed::open(path, config)?)),
         #[allow(unreachable_patterns)]
-        kind => return Err(format!("built without the feature {kind}").into()),
-    })
+        kind => Err(format!("built without the feature {kind}").into()),
+    }
 }
 
 /// Settings by name, as stores with RocksDB's options take them.
