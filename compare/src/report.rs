@@ -44,7 +44,7 @@ fn markdown(kept: &[Kept]) -> String {
     let stores = stores(kept);
     let mut out = format!(
         "Keys and values of {}+{} bytes. Every store runs in a process of its own, allocates through jemalloc and is built by \
-         `cargo build --release` in `compare/` (thin LTO, one codegen unit, x86-64-v3); steps are run in turn.\n\n",
+         `cargo build --release` in `compare/` (thin LTO, one codegen unit, x86-64-v3 with pclmulqdq); steps are run in turn.\n\n",
         keys::KEY_BYTES,
         keys::VALUE_BYTES,
     );
