@@ -2,40 +2,48 @@
 
 use std::collections::BTreeMap;
 
-/// `section.name` and value of each option of an OPTIONS file.
-fn options(text: &str) -> BTreeMap<String, String> {
+/// Name and value of each option of an OPTIONS file: `section.name`, or `section.name.member` for members of a structure.
+fn options(text: &str) -> BTreeMap<String, &str> {
     let mut section = String::new();
     let mut list = BTreeMap::new();
     for line in text.lines().map(str::trim) {
         if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
             section = name.split(' ').next().unwrap_or_default().to_owned();
         } else if let Some((name, value)) = line.split_once('=').filter(|_| !line.starts_with('#')) {
-            list.insert(format!("{section}.{name}"), in_order(value));
+            let members = value.strip_prefix('{').and_then(|value| value.strip_suffix('}'));
+            match members.filter(|members| !members.contains('{')) {
+                Some(members) => list.extend(
+                    members
+                        .split(';')
+                        .filter_map(|member| member.split_once('='))
+                        .map(|(member, value)| (format!("{section}.{name}.{member}"), value)),
+                ),
+                None => {
+                    list.insert(format!("{section}.{name}"), value);
+                }
+            }
         }
     }
     list
 }
 
-/// The value with the members of a structure in order: stores write them in theirs.
-fn in_order(value: &str) -> String {
-    let Some(members) = value.strip_prefix('{').and_then(|value| value.strip_suffix('}')) else {
-        return value.to_owned();
-    };
-    let mut members: Vec<_> = members.split_terminator(';').collect();
-    members.sort_unstable();
-    format!("{{{}}}", members.join(";"))
-}
-
-/// One line for each option that only one of the texts has or that they set differently.
+/// One line for each option that the texts set differently, and one each for those that only one of them has.
 pub fn differences(ours: &str, theirs: &str) -> Vec<String> {
     let (ours, theirs) = (options(ours), options(theirs));
-    let names: std::collections::BTreeSet<_> = ours.keys().chain(theirs.keys()).collect();
-    let show = |value: Option<&String>| value.map_or("absent".to_owned(), |value| format!("`{value}`"));
-    names
-        .into_iter()
-        .filter(|name| ours.get(*name) != theirs.get(*name))
-        .map(|name| format!("`{name}`: {} against {}", show(ours.get(name)), show(theirs.get(name))))
-        .collect()
+    let mut lines: Vec<_> = ours
+        .iter()
+        .filter_map(|(name, value)| Some((name, value, theirs.get(name)?)))
+        .filter(|(_, value, other)| value != other)
+        .map(|(name, value, other)| format!("`{name}`: `{value}` against `{other}`"))
+        .collect();
+    for (which, these, those) in [("first", &ours, &theirs), ("second", &theirs, &ours)] {
+        let names: Vec<_> =
+            these.keys().filter(|name| !those.contains_key(*name)).map(|name| format!("`{name}`")).collect();
+        if !names.is_empty() {
+            lines.push(format!("only the {which} one writes {}", names.join(", ")));
+        }
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -44,11 +52,16 @@ mod tests {
 
     #[test]
     fn only_what_differs_is_named() {
-        let ours =
-            "# a file\n[DBOptions]\n  max_open_files=-1\n  only=1\n[CFOptions \"default\"]\n  compression=kZSTD\n";
-        let theirs = "[DBOptions]\n  max_open_files=-1\n[CFOptions \"default\"]\n  compression=kNoCompression\n";
-        let expected =
-            ["`CFOptions.compression`: `kZSTD` against `kNoCompression`", "`DBOptions.only`: `1` against absent"];
+        let ours = "# a file\n[DBOptions]\n  max_open_files=-1\n  only=1\n[CFOptions \"default\"]\n  compression=kZSTD\n  \
+                    fifo={a=1;b=2;}\n";
+        let theirs = "[DBOptions]\n  max_open_files=-1\n[CFOptions \"default\"]\n  compression=kNoCompression\n  \
+                      fifo={b=3;a=1;c=4}\n";
+        let expected = [
+            "`CFOptions.compression`: `kZSTD` against `kNoCompression`",
+            "`CFOptions.fifo.b`: `2` against `3`",
+            "only the first one writes `DBOptions.only`",
+            "only the second one writes `CFOptions.fifo.c`",
+        ];
         assert_eq!(differences(ours, theirs), expected);
     }
 }
