@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Entries, have_tools, rocksdb_accepts, scan, scan_all, scan_backward};
-use firndb::options::{BlockBasedTableOptions, CompactRangeOptions, IngestExternalFileOptions, TableFactory};
+use firndb::options::{
+    BlockBasedTableOptions, CompactRangeOptions, IngestExternalFileOptions, TableFactory, Temperature,
+};
 use firndb::stats::{Statistics, StatsLevel, Ticker};
 use firndb::{ColumnFamilyOptions, Db, DbOptions, FlushOptions, Options, WriteBatch};
 use rand::rngs::StdRng;
@@ -76,6 +78,29 @@ fn streams_are_flushed_once_and_never_merged() {
     if have_tools() {
         rocksdb_accepts(&dir, &contents, &["default".to_owned()]).unwrap();
     }
+}
+
+/// What compaction filters or temperatures have a say in goes through level 0.
+#[test]
+fn streams_go_the_usual_way_where_compactions_have_a_say() {
+    let write = |change: fn(&mut ColumnFamilyOptions)| {
+        let temp = tempfile::tempdir().unwrap();
+        let mut options = options();
+        options.cf.level0_file_num_compaction_trigger = 100;
+        change(&mut options.cf);
+        let db = Db::open(temp.path().join("db"), options).unwrap();
+        for number in 0..100 {
+            (0..8).for_each(|stream| db.put(key(stream, number), [b'v'; 200]).unwrap());
+        }
+        db.flush(&FlushOptions::default(), db.default_cf()).unwrap();
+        let levels: Vec<usize> = db.live_files().iter().map(|file| file.level).collect();
+        db.close().unwrap();
+        levels
+    };
+    assert_eq!(write(|_| ()), [6; 8]);
+    assert_eq!(write(|cf| cf.last_level_temperature = Temperature::Cold), [0]);
+    assert_eq!(write(|cf| cf.preclude_last_level_data_seconds = 3600), [0]);
+    assert_eq!(write(|cf| cf.disable_auto_compactions = true), [0]);
 }
 
 /// Streams with deletions, second thoughts and random keys between them, beside compactions of ranges and ingestion.

@@ -22,7 +22,7 @@ use super::DbState;
 use super::column_family::ColumnFamilyData;
 use crate::compaction::picker::{CompactionPlan, CompactionReason};
 use crate::memtable::MemTable;
-use crate::options::CompactionStyle;
+use crate::options::{CompactionStyle, Temperature};
 use crate::read::MergingIterator;
 
 /// A run has at least this share of the target size of a table, so that tables stay few.
@@ -69,12 +69,16 @@ impl ReservedRuns {
     }
 }
 
-/// Whether the tables of a family are such that a flush may write to the last level.
+/// Whether the tables of a family are such that a flush may write to the last level. Compaction filters must come to see
+/// everything, and what is new must not go where only what is old or cold is meant to lie.
 pub(crate) fn takes_streams(data: &ColumnFamilyData, memtables: &[Arc<MemTable>]) -> bool {
     let options = data.options();
     options.compaction_style == CompactionStyle::Level
         && options.num_levels > 1
         && !options.disable_auto_compactions
+        && !options.has_compaction_filter()
+        && options.preclude_last_level_data_seconds == 0
+        && options.last_level_temperature == Temperature::Unknown
         && data.table_dirs.len() == 1
         && !memtables.iter().any(|memtable| memtable.has_range_deletions())
 }
