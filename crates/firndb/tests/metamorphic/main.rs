@@ -102,7 +102,12 @@ fn rocksdb_options(seed: u64) -> String {
     };
     let (_, text) = recipe::column_family(&mut rng, &fixed);
     let (family, table) = text.split_once(" table {").unwrap();
-    let newer = ["memtable_max_range_deletions", "paranoid_memory_checks", "use_delta_encoding"];
+    let newer = [
+        "block_protection_bytes_per_key",
+        "memtable_max_range_deletions",
+        "paranoid_memory_checks",
+        "use_delta_encoding",
+    ];
     let known = |text: &str| {
         let known = text.split(';').filter(|option| !newer.iter().any(|name| option.starts_with(name)));
         known
