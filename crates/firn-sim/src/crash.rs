@@ -140,7 +140,7 @@ pub fn check_point(history: &History, point: Point) -> Result<Figures, Violation
 /// What a crash leaves.
 struct Image {
     tree: Tree,
-    /// WALs that held unsynced data.
+    /// WALs that held unsynced data, or whose names were unsynced.
     unsynced_wals: usize,
 }
 

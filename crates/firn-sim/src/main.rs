@@ -3,6 +3,7 @@
 //! `firn-sim crash --seeds 0..100 [--steps 60] [--every 1] [--all-modes]` crashes at every operation of each seed's
 //! workload; `--seed S --operation N --policy P --mode M` looks at one point again.
 //! `firn-sim faults --seeds 0..100 [--steps 25] [--every 1]` lets every operation fail; `--operation N --kind K` replays.
+//! `firn-sim list --seed S [--steps 60]` prints the changes of files that a workload makes, by number.
 
 use std::collections::HashMap;
 use std::process::ExitCode;
@@ -25,6 +26,9 @@ impl Arguments {
 fn usage(problem: &str) -> ! {
     eprintln!("{problem}\nusage: firn-sim crash [--seeds A..B | --seed S] [--steps N] [--every N] [--all-modes]");
     eprintln!("       firn-sim crash --seed S --steps N --operation N --policy P --mode M");
+    eprintln!("       firn-sim faults [--seeds A..B | --seed S] [--steps N] [--every N]");
+    eprintln!("       firn-sim faults --seed S --steps N --operation N --kind K");
+    eprintln!("       firn-sim list --seed S [--steps N]");
     std::process::exit(2)
 }
 
@@ -51,6 +55,7 @@ fn main() -> ExitCode {
     let result = match command.as_str() {
         "crash" => crash(seeds, &arguments),
         "faults" => faults(seeds, &arguments),
+        "list" => list(seeds.start, &arguments),
         other => usage(&format!("no command {other:?}")),
     };
     match result {
@@ -122,6 +127,22 @@ fn faults(seeds: std::ops::Range<u64>, arguments: &Arguments) -> Result<(), usiz
     }
     println!("{total:?}, {:.1} s", clock.now_nanos() as f64 / 1e9);
     if violations == 0 { Ok(()) } else { Err(violations) }
+}
+
+fn list(seed: u64, arguments: &Arguments) -> Result<(), usize> {
+    let steps = usize::try_from(arguments.number("steps").unwrap_or(60)).unwrap_or(60);
+    let history = run::run(Workload::draw(seed, steps)).map_err(|violation| {
+        report(seed, &violation);
+        1usize
+    })?;
+    let mut writes = history.writes.iter().enumerate().peekable();
+    for index in 0..history.journal.len() {
+        while let Some((number, span)) = writes.next_if(|(_, span)| span.start <= index as u64) {
+            println!("        write {number}, until operation {}", span.end);
+        }
+        println!("{:6}  {}", index + 1, history.journal.describe(index));
+    }
+    Ok(())
 }
 
 fn kind(arguments: &Arguments) -> Kind {

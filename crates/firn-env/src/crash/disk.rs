@@ -304,13 +304,18 @@ impl Disk {
         }
     }
 
-    /// How many files whose names satisfy a condition hold data that is not durable.
+    /// How many files whose names satisfy a condition may be without data, or gone with it, after a crash.
     pub fn unsynced_files(&self, mut condition: impl FnMut(&str) -> bool) -> usize {
+        let (mut durable_names, mut names) = (BTreeMap::new(), BTreeMap::new());
+        self.durable.learn_names(&mut durable_names);
         let mut tree = self.durable.clone();
         self.names.iter().for_each(|pending| tree.apply(&pending.change));
-        let mut names = BTreeMap::new();
         tree.learn_names(&mut names);
-        self.data.keys().filter(|node| names.get(*node).is_some_and(|name| condition(name))).count()
+        let may_be_gone = |node: &NodeId, name: &Name| {
+            durable_names.get(node) != Some(name) && self.durable.file(*node).is_some_and(|bytes| !bytes.is_empty())
+        };
+        let is_unsynced = |node: &NodeId, name: &Name| self.data.contains_key(node) || may_be_gone(node, name);
+        names.iter().filter(|(node, name)| condition(name) && is_unsynced(node, name)).count()
     }
 
     /// What is found after a crash now.

@@ -118,6 +118,19 @@ fn in_order_a_later_file_survives_only_behind_an_earlier_one() {
 }
 
 #[test]
+fn a_file_may_be_lost_with_its_data_until_its_name_is_synced() {
+    let fs = CrashFileSystem::new();
+    let unsynced = || fs.state.lock().disk.unsynced_files(|name| name == "1");
+    write_file(&fs, Path::new("/1"), b"", true).unwrap();
+    assert_eq!(unsynced(), 0, "there is nothing to lose");
+    write_file(&fs, Path::new("/1"), b"data", true).unwrap();
+    assert_eq!(unsynced(), 1);
+    assert!((0..50).any(|seed| content(&fs.crash(LossPolicy::Scatter, seed), "1").is_none()));
+    sync_root(&fs);
+    assert_eq!(unsynced(), 0);
+}
+
+#[test]
 fn removals_and_truncations_come_back() {
     let fs = with_old();
     fs.truncate(Path::new("/a"), 1).unwrap();

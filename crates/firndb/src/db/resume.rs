@@ -263,7 +263,7 @@ impl DbInner {
     fn forget_old_wals(&self, state: &mut MutexGuard<'_, DbState>, all_flushed: bool) -> Result<()> {
         let mut edits = vec![VersionEdit::default()];
         if all_flushed && let Some(wal) = state.live_wals.back().map(|wal| wal.number) {
-            let behind = |id: &u32| state.versions.family(*id).is_some_and(|family| family.log_number() < wal);
+            let behind = |id: &u32| state.versions.family(*id).is_some_and(|family| family.recorded_log_number() < wal);
             let empty = state.families.values().filter(|family| family.is_empty()).map(|family| family.data.id);
             edits.extend(empty.filter(behind).map(|id| VersionEdit {
                 column_family: id,

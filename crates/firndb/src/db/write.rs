@@ -371,7 +371,7 @@ impl DbInner {
             }
             retired.absorb(self.install_super_version(state, *id));
         }
-        // What has nothing in memory needs no older WAL. In memory only: the next flush of anybody records it.
+        // What has nothing in memory needs no older WAL. In memory only, and for the least number that the next flush records.
         let empty: Vec<u32> = state.families.values().filter(|f| f.is_empty()).map(|f| f.data.id).collect();
         for id in empty {
             state.versions.raise_log_number(id, wal);

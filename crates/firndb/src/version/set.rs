@@ -103,6 +103,7 @@ pub struct FamilyVersions {
     pub(super) spec: FamilySpec,
     pub(super) current: Arc<Version>,
     pub(super) log_number: FileNumber,
+    pub(super) recorded_log_number: FileNumber,
     pub(super) full_history_ts_low: Option<Vec<u8>>,
     pub(super) next_epoch_number: u64,
 }
@@ -126,6 +127,13 @@ impl FamilyVersions {
     /// WALs with smaller numbers hold nothing that the tables of the column family lack.
     pub fn log_number(&self) -> FileNumber {
         self.log_number
+    }
+
+    /// The log number that the MANIFEST has. Smaller than [`log_number`](Self::log_number) where the column family has had
+    /// nothing in memory since: the WALs between hold nothing of it, but they may not be synced, and recovery takes tables
+    /// of a column family that needs none of them for newer than what a damaged one held.
+    pub fn recorded_log_number(&self) -> FileNumber {
+        self.recorded_log_number
     }
 
     /// History of user timestamps below this may be gone.
@@ -393,6 +401,7 @@ impl VersionSet {
                     spec: family.spec,
                     current,
                     log_number: family.log_number,
+                    recorded_log_number: family.log_number,
                     full_history_ts_low: family.full_history_ts_low,
                     next_epoch_number: family.epochs.next,
                 },
@@ -514,8 +523,8 @@ impl VersionSet {
         self.families.values().filter(|family| !except.contains(&family.id)).map(|family| family.log_number).min()
     }
 
-    /// Tells that a column family without anything in memory needs no WAL below `number`. In memory only: the next record
-    /// of the family writes it down.
+    /// Tells that a column family without anything in memory needs no WAL below `number`. In memory only: the next flush of
+    /// the family writes it down, when the WALs below are synced.
     pub fn raise_log_number(&mut self, id: u32, number: FileNumber) {
         if let Some(family) = self.families.get_mut(&id) {
             family.log_number = family.log_number.max(number);
@@ -707,7 +716,7 @@ impl VersionSet {
                     id: family.id,
                     name: family.spec.name.clone(),
                     comparator: family.spec.order.user_comparator().name().to_owned(),
-                    log_number: family.log_number,
+                    log_number: family.recorded_log_number,
                     full_history_ts_low: family.full_history_ts_low.clone(),
                     version: Arc::clone(&family.current),
                 })
@@ -815,6 +824,7 @@ impl VersionSet {
         }
         if let Some(family) = self.families.get_mut(&edit.column_family) {
             if let Some(number) = edit.log_number {
+                family.recorded_log_number = family.recorded_log_number.max(number);
                 family.log_number = family.log_number.max(number);
             }
             if edit.full_history_ts_low.is_some() {
@@ -832,6 +842,7 @@ impl VersionSet {
             spec,
             current: Arc::clone(&current),
             log_number: edit.log_number.unwrap_or_default(),
+            recorded_log_number: edit.log_number.unwrap_or_default(),
             full_history_ts_low: None,
             next_epoch_number: 1,
         };

@@ -251,6 +251,22 @@ fn changes_are_there_after_a_reopen() {
     assert!(again.numbers().peek() > FileNumber(20));
 }
 
+/// WALs that a column family without data in memory does not need may still be unsynced. If a new MANIFEST said that it needs
+/// none of them, a power failure that tears one would leave tables that look newer than it, and no recovery would open them.
+#[test]
+fn a_new_manifest_has_the_log_numbers_that_were_recorded() {
+    let (fs, set) = memory_database();
+    let mut first = adding(0, table(&*fs, 10, ("a", "m"), (1, 5)));
+    first.log_number = Some(FileNumber(9));
+    apply(&set, first).unwrap();
+    let set = Mutex::new(Holder(reopen(&fs, &["default"]).unwrap()));
+    set.lock().0.raise_log_number(0, FileNumber(15));
+    let installed = apply(&set, VersionEdit::default()).unwrap();
+    assert!(installed.new_manifest);
+    assert_eq!(set.lock().0.family(0).unwrap().log_number(), FileNumber(15));
+    assert_eq!(reopen(&fs, &["default"]).unwrap().family(0).unwrap().log_number(), FileNumber(9));
+}
+
 #[test]
 fn files_become_obsolete_with_the_last_version_that_has_them() {
     let (fs, set) = memory_database();
