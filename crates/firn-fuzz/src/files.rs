@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 
+use firn_env::logger::NullLogger;
 use firn_env::memory::MemoryFileSystem;
 use firn_env::{Env, FileOptions, FileSystem, create_dir_all, write_file};
 use firn_error::Error;
@@ -177,10 +178,12 @@ thread_local! {
     static ENV: RefCell<Option<Env>> = const { RefCell::new(None) };
 }
 
-/// A database that has a MANIFEST and one or two WALs, opened, read, written to and opened again.
+/// A database that has a MANIFEST and one or two WALs, opened and read; one input in eight also writes to it, and some of
+/// these open it again.
 ///
 /// The input is pieces: a MANIFEST and the WALs as they lie in files, or, with the first flag, the WALs as pieces of
-/// pieces that are framed here.
+/// pieces that are framed here. An open for writing flushes and writes an OPTIONS file, which takes ten times as long as
+/// the recovery before it.
 pub fn database(data: &[u8]) {
     let (flags, data) = flags(data);
     let env = ENV.with_borrow_mut(|env| env.get_or_insert_with(Env::memory).clone());
@@ -203,6 +206,7 @@ pub fn database(data: &[u8]) {
             _ => WalRecoveryMode::SkipAnyCorruptedRecords,
         },
         max_background_jobs: 1,
+        info_log: Some(Arc::new(NullLogger)),
         ..DbOptions::default()
     };
     let Ok(names) = Db::list_column_families("/db", &options).inspect_err(check) else { return };
@@ -226,6 +230,10 @@ pub fn database(data: &[u8]) {
     let Ok(read_only) = Db::open_cf_read_only("/db", options.clone(), families()) else { return };
     let before = scan(&read_only);
     drop(read_only);
+    // Not by a flag: inputs that do more are kept and varied more often.
+    if data.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte)) & 7 != 0 {
+        return;
+    }
     let Ok(db) = Db::open_cf("/db", options.clone(), families()) else { return };
     if let (Ok(before), Ok(now)) = (before, scan(&db)) {
         assert!(before == now, "a read-only and a read-write open differ: {before:?} and {now:?}");

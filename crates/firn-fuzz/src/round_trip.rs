@@ -34,6 +34,12 @@ use crate::input::{bytes, choice, number};
 
 /// Operations that one input makes.
 const MOST_STEPS: usize = 200;
+/// Entries of a block or table: checks of each walk over its neighbours.
+const MOST_ENTRIES: usize = 60;
+/// Bytes of a log after which no further record is added: two blocks, and whatever the last one takes.
+const LOG_BYTES: usize = 2 * 32_768;
+/// Bytes that are compressed at once.
+const MOST_RAW_BYTES: usize = 2048;
 /// User keys and their versions, sequence number and value, oldest first.
 type Contents = BTreeMap<Vec<u8>, Vec<(u64, Vec<u8>)>>;
 /// Where tables are built.
@@ -46,7 +52,7 @@ fn pick<T: Copy>(input: &mut Unstructured<'_>, from: &[T]) -> T {
 /// A value: some bytes of the input, perhaps repeated.
 fn value(input: &mut Unstructured<'_>) -> Vec<u8> {
     let piece = bytes(input, 12).to_vec();
-    let times = if choice(input) { 1 } else { number(input, 60) };
+    let times = if choice(input) { 1 } else { number(input, 24) };
     piece.repeat(times)
 }
 
@@ -115,7 +121,7 @@ pub fn batch_round_trip(data: &[u8]) {
 fn internal_entries(input: &mut Unstructured<'_>) -> Contents {
     let mut entries = Contents::new();
     let mut key = Vec::new();
-    for sequence in 1..=MOST_STEPS as u64 {
+    for sequence in 1..=MOST_ENTRIES as u64 {
         if input.is_empty() {
             break;
         }
@@ -395,16 +401,17 @@ pub fn log_round_trip(data: &[u8]) {
     let mut encoder = LogEncoder::new(format).unwrap();
     let (mut log, mut records) = (Vec::new(), Vec::new());
     encoder.start(&mut log);
-    while !input.is_empty() && records.len() < MOST_STEPS && log.len() < 1 << 18 {
+    while !input.is_empty() && records.len() < MOST_STEPS && log.len() < LOG_BYTES {
         // Lengths around those that fill a block are the interesting ones.
         let length = match number(&mut input, 3) {
             0 => number(&mut input, 200),
-            1 => number(&mut input, 70_000),
+            1 => number(&mut input, 34_000),
             2 => (32_768 - log.len() % 32_768 + number(&mut input, 40)).saturating_sub(20),
             _ => 0,
         };
         let filler = input.arbitrary::<u8>().unwrap_or_default();
-        let record: Vec<u8> = (0..length).map(|at| filler.wrapping_add(at as u8)).collect();
+        let mut record = vec![filler; length];
+        record.iter_mut().step_by(509).enumerate().for_each(|(at, byte)| *byte ^= at as u8);
         encoder.append_record(&mut log, &record).unwrap();
         assert_eq!(encoder.position(), log.len() as u64);
         records.push((record, log.len()));
@@ -475,10 +482,11 @@ pub fn compression_round_trip(data: &[u8]) {
     };
     let dictionary = bytes(&mut input, 60).to_vec();
     let mut raw = Vec::new();
-    for _ in 0..20 {
+    for _ in 0..8 {
         raw.extend(value(&mut input));
     }
     raw.extend_from_slice(input.take_rest());
+    raw.truncate(MOST_RAW_BYTES);
     let mut compressed = Vec::new();
     let kind = compress(kind, &options, format, &dictionary, &raw, &mut compressed).unwrap();
     if kind == CompressionType::None {
@@ -496,7 +504,7 @@ pub fn tombstones_round_trip(data: &[u8]) {
     let mut input = Unstructured::new(data);
     let order = InternalKeyComparator::default();
     let mut tombstones = Vec::new();
-    while !input.is_empty() && tombstones.len() < 24 {
+    while !input.is_empty() && tombstones.len() < 12 {
         tombstones.push(RangeTombstone {
             start: bytes(&mut input, 3).to_vec(),
             end: bytes(&mut input, 3).to_vec(),
@@ -512,7 +520,7 @@ pub fn tombstones_round_trip(data: &[u8]) {
         keys.extend([tombstone.start.clone(), tombstone.end.clone(), [&tombstone.start[..], &[0]].concat()]);
     }
     for key in &keys {
-        for snapshot in [0, 1, 7, 13, 20, u64::MAX >> 8] {
+        for snapshot in [0, 7, 13, u64::MAX >> 8] {
             let covering = tombstones
                 .iter()
                 .filter(|t| &t.start <= key && key < &t.end && t.sequence.get() <= snapshot)
