@@ -21,6 +21,10 @@ impl Arguments {
     fn number(&self, name: &str) -> Option<u64> {
         self.0.get(name).map(|text| text.parse().unwrap_or_else(|_| usage(&format!("--{name} wants a number"))))
     }
+
+    fn steps(&self, default: usize) -> usize {
+        self.number("steps").and_then(|steps| usize::try_from(steps).ok()).unwrap_or(default)
+    }
 }
 
 fn usage(problem: &str) -> ! {
@@ -52,89 +56,85 @@ fn main() -> ExitCode {
             seed..seed + 1
         }
     };
-    let result = match command.as_str() {
+    match command.as_str() {
         "crash" => crash(seeds, &arguments),
         "faults" => faults(seeds, &arguments),
         "list" => list(seeds.start, &arguments),
         other => usage(&format!("no command {other:?}")),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(count) => {
-            eprintln!("{count} violations");
-            ExitCode::FAILURE
-        }
     }
 }
 
 /// Violations in so many seeds are enough to look at.
 const MOST_VIOLATIONS: usize = 20;
 
-fn crash(seeds: std::ops::Range<u64>, arguments: &Arguments) -> Result<(), usize> {
-    let steps = usize::try_from(arguments.number("steps").unwrap_or(60)).unwrap_or(60);
-    let every = usize::try_from(arguments.number("every").unwrap_or(1)).unwrap_or(1);
+/// Looks at each seed until there are too many violations, and says now and then how far it has come.
+fn each_seed<T>(
+    seeds: std::ops::Range<u64>,
+    say_every: u64,
+    total: &mut T,
+    mut look: impl FnMut(u64, &mut T) -> Result<(), Violation>,
+    say: impl Fn(&T) -> String,
+) -> ExitCode {
+    let clock = SystemClock::new();
+    let seconds = || clock.now_nanos() as f64 / 1e9;
+    let mut violations = 0;
+    for seed in seeds {
+        if let Err(violation) = look(seed, total) {
+            println!("VIOLATION (seed {seed}): {violation}");
+            violations += 1;
+        }
+        if violations >= MOST_VIOLATIONS {
+            break;
+        }
+        if seed % say_every == say_every - 1 {
+            println!("seed {seed}: {}, {:.1} s", say(total), seconds());
+        }
+    }
+    println!("{}, {violations} violations, {:.1} s", say(total), seconds());
+    if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn crash(seeds: std::ops::Range<u64>, arguments: &Arguments) -> ExitCode {
+    let steps = arguments.steps(60);
+    let every = arguments.number("every").and_then(|every| usize::try_from(every).ok()).unwrap_or(1);
     let plan = Plan { every, all_modes: arguments.0.contains_key("all-modes") };
-    let clock = SystemClock::new();
-    let mut total = Figures::default();
-    let mut violations = 0;
-    for seed in seeds {
-        let outcome = run::run(Workload::draw(seed, steps)).and_then(|history| match arguments.number("operation") {
-            Some(at) => check_point(&history, Point { at, policy: policy(arguments), mode: mode(arguments) }),
-            None => explore(&history, plan),
+    let look = |seed, total: &mut Figures| {
+        let history = run::run(Workload::draw(seed, steps))?;
+        total.add(match arguments.number("operation") {
+            Some(at) => check_point(&history, Point { at, policy: policy(arguments), mode: mode(arguments) })?,
+            None => explore(&history, plan)?,
         });
-        match outcome {
-            Ok(figures) => total.add(figures),
-            Err(violation) => {
-                report(seed, &violation);
-                violations += 1;
-            }
-        }
-        if violations >= MOST_VIOLATIONS {
-            break;
-        }
-        if seed % 50 == 49 {
-            print(&total, seed, &clock);
-        }
-    }
-    print(&total, 0, &clock);
-    if violations == 0 { Ok(()) } else { Err(violations) }
+        Ok(())
+    };
+    each_seed(seeds, 50, &mut Figures::default(), look, |total| {
+        format!(
+            "{} operations, {} crash points and {} second crashes ({} refused), {} checkpoints",
+            total.operations, total.points, total.second_points, total.refused, total.checkpoints
+        )
+    })
 }
 
-fn faults(seeds: std::ops::Range<u64>, arguments: &Arguments) -> Result<(), usize> {
-    let steps = usize::try_from(arguments.number("steps").unwrap_or(25)).unwrap_or(25);
+fn faults(seeds: std::ops::Range<u64>, arguments: &Arguments) -> ExitCode {
+    let steps = arguments.steps(25);
     let every = arguments.number("every").unwrap_or(1);
-    let clock = SystemClock::new();
-    let mut total = firn_sim::faults::Figures::default();
-    let mut violations = 0;
-    for seed in seeds {
-        let outcome = match arguments.number("operation") {
-            Some(operation) => firn_sim::faults::check(seed, steps, operation, kind(arguments)),
-            None => firn_sim::faults::explore(seed, steps, every),
-        };
-        match outcome {
-            Ok(figures) => total.add(figures),
-            Err(violation) => {
-                report(seed, &violation);
-                violations += 1;
-            }
-        }
-        if violations >= MOST_VIOLATIONS {
-            break;
-        }
-        if seed % 10 == 9 {
-            println!("seed {seed}: {total:?}, {:.1} s", clock.now_nanos() as f64 / 1e9);
-        }
-    }
-    println!("{total:?}, {:.1} s", clock.now_nanos() as f64 / 1e9);
-    if violations == 0 { Ok(()) } else { Err(violations) }
+    let look = |seed, total: &mut firn_sim::faults::Figures| {
+        total.add(match arguments.number("operation") {
+            Some(operation) => firn_sim::faults::check(seed, steps, operation, kind(arguments))?,
+            None => firn_sim::faults::explore(seed, steps, every)?,
+        });
+        Ok(())
+    };
+    each_seed(seeds, 10, &mut firn_sim::faults::Figures::default(), look, |total| format!("{total:?}"))
 }
 
-fn list(seed: u64, arguments: &Arguments) -> Result<(), usize> {
-    let steps = usize::try_from(arguments.number("steps").unwrap_or(60)).unwrap_or(60);
-    let history = run::run(Workload::draw(seed, steps)).map_err(|violation| {
-        report(seed, &violation);
-        1usize
-    })?;
+fn list(seed: u64, arguments: &Arguments) -> ExitCode {
+    let history = match run::run(Workload::draw(seed, arguments.steps(60))) {
+        Ok(history) => history,
+        Err(violation) => {
+            println!("VIOLATION (seed {seed}): {violation}");
+            return ExitCode::FAILURE;
+        }
+    };
     let mut writes = history.writes.iter().enumerate().peekable();
     for index in 0..history.journal.len() {
         while let Some((number, span)) = writes.next_if(|(_, span)| span.start <= index as u64) {
@@ -142,32 +142,13 @@ fn list(seed: u64, arguments: &Arguments) -> Result<(), usize> {
         }
         println!("{:6}  {}", index + 1, history.journal.describe(index));
     }
-    Ok(())
+    ExitCode::SUCCESS
 }
 
 fn kind(arguments: &Arguments) -> Kind {
     let wanted = arguments.0.get("kind").map(String::as_str).unwrap_or("Io");
     let found = Kind::ALL.into_iter().find(|kind| format!("{kind:?}") == wanted);
     found.unwrap_or_else(|| usage("--kind wants one of the kinds of faults"))
-}
-
-fn print(total: &Figures, seed: u64, clock: &SystemClock) {
-    let seconds = clock.now_nanos() as f64 / 1e9;
-    let all = total.points + total.second_points;
-    println!(
-        "seed {seed}: {} operations, {} crash points and {} second crashes ({} refused), {} checkpoints, {seconds:.1} s, \
-         {:.0} points/s",
-        total.operations,
-        total.points,
-        total.second_points,
-        total.refused,
-        total.checkpoints,
-        all as f64 / seconds
-    );
-}
-
-fn report(seed: u64, violation: &Violation) {
-    println!("VIOLATION (seed {seed}): {violation}");
 }
 
 fn policy(arguments: &Arguments) -> LossPolicy {

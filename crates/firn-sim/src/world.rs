@@ -32,8 +32,8 @@ pub fn export_path(number: u64) -> PathBuf {
     PathBuf::from(format!("/export-{number}"))
 }
 
-/// An environment over `fs` whose background jobs run when somebody waits for them. The seed tells the sessions of a run
-/// apart; no two opens of one directory may share it.
+/// An environment over `fs` whose background jobs run when somebody waits for them. No two opens of one directory
+/// may share the seed: ids are made from it.
 pub fn environment(fs: Arc<dyn FileSystem>, seed: u64) -> Env {
     Env::with_file_system(fs)
         .with_clock(Arc::new(ManualClock::new(1_700_000_000_000_000)))
