@@ -3,8 +3,9 @@
 #
 # Each target goes on from its corpus until it has made that many executions. FIRN_FUZZ_SANITIZER is "none" (default; the
 # bodies are safe code, and it is five times faster) or "address"; FIRN_FUZZ_FLAGS are more flags of cargo-fuzz, such as
-# --no-trace-compares, which doubles the speed of what builds or compresses; FIRN_FUZZ_MAX_SECONDS bounds the time per target.
-# One line per target goes to standard output, the rest to fuzz/logs. Needs a nightly compiler and cargo-fuzz; run fuzz/seed.sh first.
+# "--no-trace-compares --strip-dead-code", which makes targets that open or build whole files some times faster;
+# FIRN_FUZZ_MAX_SECONDS bounds the time per target. One line per target goes to standard output, the rest to fuzz/logs.
+# Needs a nightly compiler and cargo-fuzz; run fuzz/seed.sh first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 executions=${1:?usage: fuzz/run.sh <executions per target> [target...]}

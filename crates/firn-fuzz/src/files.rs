@@ -23,7 +23,7 @@ use firndb::options::{ConfigOptions, DbOptions, WalRecoveryMode, load_latest_opt
 use firndb::version::{OpenMode, VersionSet, VersionSetOptions, list_column_families};
 use firndb::{ColumnFamilyDescriptor, ColumnFamilyOptions, Db, ReadOptions};
 
-use crate::input::{flags, pieces};
+use crate::input::{flags, pieces, rarely};
 use crate::logs::{LOG_NUMBER, family, framed};
 
 /// Entries after which a scan ends: an index may name one block again and again.
@@ -230,8 +230,7 @@ pub fn database(data: &[u8]) {
     let Ok(read_only) = Db::open_cf_read_only("/db", options.clone(), families()) else { return };
     let before = scan(&read_only);
     drop(read_only);
-    // Not by a flag: inputs that do more are kept and varied more often.
-    if data.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte)) & 7 != 0 {
+    if !rarely(data, 8) {
         return;
     }
     let Ok(db) = Db::open_cf("/db", options.clone(), families()) else { return };

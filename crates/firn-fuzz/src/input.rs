@@ -7,6 +7,12 @@ pub fn flags(data: &[u8]) -> (u8, &[u8]) {
     data.split_first().map_or((0, data), |(&flags, rest)| (flags, rest))
 }
 
+/// True for one input in `every`, by the sum of its bytes, for what takes much longer than the rest. A flag would not do:
+/// inputs that reach more are kept and varied more often.
+pub fn rarely(data: &[u8], every: u8) -> bool {
+    data.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte)).is_multiple_of(every)
+}
+
 /// Splits `data` into pieces, each after its length as two little-endian bytes; the last one may be cut short.
 pub fn pieces(mut data: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {

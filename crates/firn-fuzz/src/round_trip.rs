@@ -30,7 +30,7 @@ use firn_table::{
 };
 use firndb::write::WriteBatch;
 
-use crate::input::{bytes, choice, number};
+use crate::input::{bytes, choice, number, rarely};
 
 /// Operations that one input makes.
 const MOST_STEPS: usize = 200;
@@ -395,7 +395,7 @@ pub fn log_round_trip(data: &[u8]) {
     let format = LogFormat {
         log_number: 7,
         recyclable: choice(&mut input),
-        compression: if number(&mut input, 7) == 0 { LogCompression::Zstd } else { LogCompression::None },
+        compression: if rarely(data, 16) { LogCompression::Zstd } else { LogCompression::None },
     };
     let cut = input.arbitrary::<u32>().unwrap_or_default() as usize;
     let mut encoder = LogEncoder::new(format).unwrap();
@@ -462,17 +462,15 @@ pub fn filter_round_trip(data: &[u8]) {
 /// Compression of all types, with and without a dictionary.
 pub fn compression_round_trip(data: &[u8]) {
     let mut input = Unstructured::new(data);
-    let kind = pick(
-        &mut input,
-        &[
-            CompressionType::Snappy,
-            CompressionType::Zlib,
-            CompressionType::Bzip2,
-            CompressionType::Lz4,
-            CompressionType::Lz4hc,
-            CompressionType::Zstd,
-        ],
-    );
+    let quick = [
+        CompressionType::Snappy,
+        CompressionType::Zlib,
+        CompressionType::Lz4,
+        CompressionType::Lz4hc,
+        CompressionType::Zstd,
+    ];
+    let quick = pick(&mut input, &quick);
+    let kind = if rarely(data, 16) { CompressionType::Bzip2 } else { quick };
     let format = if choice(&mut input) { SizeFormat::V1 } else { SizeFormat::V2 };
     let options = CompressionOptions {
         level: pick(&mut input, &[CompressionOptions::DEFAULT_LEVEL, -1, 0, 1, 3]),

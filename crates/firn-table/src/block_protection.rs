@@ -1,4 +1,5 @@
-//! Protection of the entries of data blocks while they lie in memory (`block_protection_bytes_per_key`, spec 01 §4.7).
+//! Protection of the entries of data blocks while they lie in memory (`block_protection_bytes_per_key`, spec 01 §4.7). Index
+//! blocks keep theirs themselves ([`IndexBlock`](crate::IndexBlock)).
 //!
 //! A payload whose checksum was compared flows into [`protect`], which puts behind it what its entries are; whoever found an
 //! entry asks [`BlockProtection::check_entry`] whether it is still the one; [`BlockProtection::seek`] searches and checks all
@@ -41,7 +42,7 @@ pub(crate) fn protect(payload: &[u8], layout: BlockLayout, bytes_per_key: u8) ->
             restarts += 1;
         }
         let protection = Protection::of_stored(cursor.key(), cursor.value(view)).to_bytes();
-        kept.extend_from_slice(protection.get(..usize::from(bytes_per_key)).unwrap_or(&protection));
+        kept.extend(truncated(u64::from_le_bytes(protection), bytes_per_key));
         entries += 1;
         found = cursor.next(view)?;
     }
@@ -77,7 +78,7 @@ impl<'a> BlockProtection<'a> {
     /// # Errors
     /// Corruption when its parts do not fit together any more.
     pub(crate) fn of(frame: &'a [u8], layout: BlockLayout, bytes_per_key: u8) -> Result<Self> {
-        Self::split(frame, layout, bytes_per_key.into()).ok_or_else(|| changed(0))
+        Self::split(frame, layout, bytes_per_key.into()).ok_or_else(|| changed_at(0))
     }
 
     fn split(frame: &'a [u8], layout: BlockLayout, bytes_per_key: usize) -> Option<Self> {
@@ -106,7 +107,7 @@ impl<'a> BlockProtection<'a> {
             index += 1;
         }
         if offset != at {
-            return Err(changed(at));
+            return Err(changed_at(at));
         }
         self.compare(index, cursor)
     }
@@ -121,7 +122,7 @@ impl<'a> BlockProtection<'a> {
         let layout = self.view.layout;
         let restarts = self.view.payload.get(layout.restarts_offset as usize..).unwrap_or_default();
         if xxph3_64_with_seed(&[restarts, self.counts].concat(), SEAL_SEED).to_le_bytes() != self.seal {
-            return Err(changed(layout.restarts_offset as usize));
+            return Err(changed_at(layout.restarts_offset as usize));
         }
         cursor.reset();
         if layout.is_empty() {
@@ -172,15 +173,23 @@ impl<'a> BlockProtection<'a> {
         let start = index.saturating_mul(self.bytes_per_key);
         let kept = self.kept.get(start..).and_then(|kept| kept.get(..self.bytes_per_key));
         let protection = Protection::of_stored(cursor.key(), cursor.value(self.view));
-        if kept.is_some_and(|kept| protection.matches(kept)) { Ok(()) } else { Err(changed(cursor.entry_start())) }
+        if kept.is_some_and(|kept| protection.matches(kept)) { Ok(()) } else { Err(changed_at(cursor.entry_start())) }
     }
 }
 
+/// The first bytes of a protection.
+pub(crate) fn truncated(protection: u64, bytes_per_key: u8) -> impl Iterator<Item = u8> {
+    protection.to_le_bytes().into_iter().take(bytes_per_key.into())
+}
+
 #[cold]
-fn changed(offset: usize) -> Error {
-    Error::corruption(format!(
-        "Corrupted block entry: per key-value checksum verification failed. Offset in the block: {offset}."
-    ))
+fn changed_at(offset: usize) -> Error {
+    changed(format_args!("Offset in the block: {offset}"))
+}
+
+/// The error of an entry that is not what it was.
+pub(crate) fn changed(place: std::fmt::Arguments<'_>) -> Error {
+    Error::corruption(format!("Corrupted block entry: per key-value checksum verification failed. {place}."))
 }
 
 #[cfg(test)]

@@ -4,15 +4,22 @@
 //! the first eight bytes of every key behind the prefix that all keys share stand side by side as big-endian words, so
 //! that a search under the bytewise order compares integers and looks at whole keys only where words are equal.
 //!
-//! Always true here: the arrays have one element per entry; an entry is named by its position.
+//! Always true here: the arrays have one element per entry; an entry is named by its position. With protection
+//! (`block_protection_bytes_per_key`, spec 01 §4.7), what [`IndexBlock::seek`] and [`IndexBlock::entry`] answer rests on
+//! entries that are as they were decoded, or it is an error.
 
 use std::cmp::Ordering;
 
 use firn_error::{Error, Result};
 use firn_format::block::{BLOCK_TRAILER_SIZE, common_prefix};
 use firn_format::comparator::{ComparatorKind, InternalKeyComparator};
+use firn_format::hash::xxph3_64_with_seed;
 use firn_format::index::{BlockHandle, IndexEntries, IndexFormat};
 use firn_format::key::{FOOTER_SIZE, extract_user_key};
+
+use crate::block_protection;
+
+const FINGERPRINT_SEED: u64 = 0x51D0_7EC9_B7A2_3F4D;
 
 /// Words between two samples: two cache lines.
 const GROUP: usize = 16;
@@ -39,6 +46,9 @@ pub struct IndexBlock {
     /// Where each first key ends in `first_keys`; empty when the index has none.
     first_key_ends: Vec<u32>,
     first_keys: Vec<u8>,
+    /// The protection of each entry; empty when there is none.
+    protection: Vec<u8>,
+    protection_bytes_per_key: u8,
 }
 
 /// The first eight bytes of `bytes` as a number that orders as they do; missing bytes count as zero.
@@ -54,6 +64,11 @@ pub(crate) fn prefix_word(bytes: &[u8]) -> u64 {
             u64::from_be_bytes(chunk)
         }
     }
+}
+
+#[cold]
+fn changed_entry(position: usize) -> Error {
+    block_protection::changed(format_args!("Entry {position} of an index block"))
 }
 
 fn end_of(bytes: &[u8]) -> Result<u32> {
@@ -86,6 +101,8 @@ impl IndexBlock {
             keys: Vec::with_capacity(payload.len()),
             first_key_ends: Vec::new(),
             first_keys: Vec::new(),
+            protection: Vec::new(),
+            protection_bytes_per_key: 0,
         };
         while entries.advance()? {
             let too_short = |key: &[u8]| key.len() < FOOTER_SIZE;
@@ -112,6 +129,78 @@ impl IndexBlock {
         block.offsets.shrink_to_fit();
         block.key_ends.shrink_to_fit();
         Ok(block)
+    }
+
+    /// The block with so many bytes (0, 1, 2, 4 or 8) for each entry that tell whether it changed in memory.
+    pub(crate) fn protect(mut self, bytes_per_key: u8) -> Self {
+        self.protection_bytes_per_key = bytes_per_key;
+        let kept = |position| block_protection::truncated(self.fingerprint(position), bytes_per_key);
+        self.protection = (0..self.len()).flat_map(kept).collect();
+        self
+    }
+
+    /// A hash of all that is known of an entry.
+    fn fingerprint(&self, position: usize) -> u64 {
+        let key = xxph3_64_with_seed(self.key(position), FINGERPRINT_SEED);
+        let first_key = xxph3_64_with_seed(self.first_key(position).unwrap_or_default(), key);
+        let handle = self.handle(position).unwrap_or(BlockHandle { offset: u64::MAX, size: u64::MAX });
+        let mut numbers = [0; 16];
+        numbers[..8].copy_from_slice(&handle.offset.to_le_bytes());
+        numbers[8..].copy_from_slice(&handle.size.to_le_bytes());
+        xxph3_64_with_seed(&numbers, first_key)
+    }
+
+    #[cold]
+    fn check(&self, position: usize) -> Result<()> {
+        let bytes_per_key = usize::from(self.protection_bytes_per_key);
+        let start = position.saturating_mul(bytes_per_key);
+        let kept = self.protection.get(start..).and_then(|kept| kept.get(..bytes_per_key));
+        let now = block_protection::truncated(self.fingerprint(position), self.protection_bytes_per_key);
+        if kept.is_some_and(|kept| kept.iter().copied().eq(now)) { Ok(()) } else { Err(changed_entry(position)) }
+    }
+
+    /// As [`lower_bound`](Self::lower_bound), checked where the block is protected: the entries on both sides of the answer are
+    /// unchanged, and the target lies between their keys.
+    ///
+    /// # Errors
+    /// Corruption.
+    #[inline]
+    pub(crate) fn seek(&self, target: &[u8]) -> Result<usize> {
+        let position = self.lower_bound(target);
+        if !self.protection.is_empty() {
+            self.check_bound(position, target)?;
+        }
+        Ok(position)
+    }
+
+    #[cold]
+    fn check_bound(&self, position: usize, target: &[u8]) -> Result<()> {
+        if let Some(before) = position.checked_sub(1) {
+            self.check(before)?;
+            if self.compare(before, target) != Ordering::Less {
+                return Err(changed_entry(before));
+            }
+        }
+        if position < self.len() {
+            self.check(position)?;
+            if self.compare(position, target) == Ordering::Less {
+                return Err(changed_entry(position));
+            }
+        }
+        Ok(())
+    }
+
+    /// The handle at `position`, of which no entry beyond the last has one; checked where the block is protected.
+    ///
+    /// # Errors
+    /// Corruption.
+    #[inline]
+    pub(crate) fn entry(&self, position: usize) -> Result<Option<BlockHandle>> {
+        let handle = self.handle(position);
+        if handle.is_some() && !self.protection.is_empty() {
+            self.check(position)?;
+        }
+        Ok(handle)
     }
 
     /// Forgets the sizes where offsets alone tell them.
@@ -197,6 +286,7 @@ impl IndexBlock {
             + (self.words.capacity() + self.samples.capacity() + self.offsets.capacity() + self.sizes.capacity())
                 * size_of::<u64>()
             + (self.key_ends.capacity() + self.first_key_ends.capacity()) * size_of::<u32>()
+            + self.protection.capacity()
     }
 
     /// Orders the key at `position` against the internal key `target`.
@@ -311,6 +401,90 @@ mod tests {
                     prop_assert_eq!(block.lower_bound(target.encoded()), expected);
                 }
             }
+        }
+    }
+
+    fn block(format: IndexFormat, gap: u64) -> IndexBlock {
+        let mut builder = IndexBlockBuilder::new(format, 3);
+        for n in 0..40u64 {
+            let key = InternalKey::new(
+                format!("key{:04}{:09}", n / 3, n * 7).as_bytes(),
+                SequenceNumber(5),
+                ValueType::Value,
+            );
+            let handle = BlockHandle { offset: n * (100 + 5 + gap), size: 100 };
+            let sharing = if gap == 0 { Sharing::Allowed } else { Sharing::Forbidden };
+            builder.add(key.encoded(), handle, key.encoded(), sharing);
+        }
+        IndexBlock::decode(builder.finish(), format, &InternalKeyComparator::default()).unwrap()
+    }
+
+    /// One bit of the `n`-th byte of what the block keeps; `false` beyond the last.
+    fn turn(block: &mut IndexBlock, mut n: usize, bit: u8) -> bool {
+        for bytes in [&mut block.keys, &mut block.first_keys, &mut block.shared_prefix, &mut block.protection] {
+            if let Some(byte) = bytes.get_mut(n) {
+                *byte ^= 1 << bit;
+                return true;
+            }
+            n -= bytes.len();
+        }
+        for numbers in [&mut block.words, &mut block.samples, &mut block.offsets, &mut block.sizes] {
+            if let Some(number) = numbers.get_mut(n / 8) {
+                *number ^= 1 << (n % 8 * 8 + usize::from(bit));
+                return true;
+            }
+            n -= numbers.len() * 8;
+        }
+        for ends in [&mut block.key_ends, &mut block.first_key_ends] {
+            if let Some(end) = ends.get_mut(n / 4) {
+                *end ^= 1 << (n % 4 * 8 + usize::from(bit));
+                return true;
+            }
+            n -= ends.len() * 4;
+        }
+        block.last_size ^= 1 << (n % 8 * 8 + usize::from(bit));
+        n < 8
+    }
+
+    #[test]
+    fn a_turned_bit_of_a_protected_block_is_an_error_or_harmless() {
+        for (key_is_user_key, gap) in [(false, 0), (true, 1)] {
+            let format = IndexFormat { key_is_user_key, value_is_delta_encoded: true, has_first_key: true };
+            let answer = |block: &IndexBlock, target: &InternalKey| {
+                let position = block.seek(target.encoded())?;
+                let handle = block.entry(position)?;
+                Ok::<_, Error>((
+                    position,
+                    handle,
+                    block.first_key(position).filter(|_| handle.is_some()).map(<[u8]>::to_vec),
+                ))
+            };
+            let sound = block(format, gap);
+            let targets: Vec<_> = (0..40)
+                .step_by(3)
+                .flat_map(|n| [sound.user_key(n).to_vec(), [sound.user_key(n), b"x"].concat()])
+                .chain([b"a".to_vec(), b"z".to_vec()])
+                .map(|key| InternalKey::for_seek(&key, SequenceNumber::MAX))
+                .collect();
+            let expected: Vec<_> = targets.iter().map(|target| answer(&sound, target).unwrap()).collect();
+            let (mut n, mut noticed) = (0, 0);
+            loop {
+                let mut block = block(format, gap).protect(8);
+                if !turn(&mut block, n, (n % 8) as u8) {
+                    break;
+                }
+                n += 1;
+                for (target, expected) in targets.iter().zip(&expected) {
+                    match answer(&block, target) {
+                        Ok(found) => assert_eq!(&found, expected, "byte {n}"),
+                        Err(error) => {
+                            assert!(error.is_corruption());
+                            noticed += 1;
+                        }
+                    }
+                }
+            }
+            assert!(n > 2000 && noticed > n, "{n} bits turned, noticed {noticed} times");
         }
     }
 }

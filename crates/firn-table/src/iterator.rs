@@ -51,15 +51,17 @@ impl IndexCursor {
         if table.is_partitioned() { self.partition_block.as_ref()?.index() } else { self.top() }
     }
 
-    fn handle(&self, table: &TableReader) -> Option<BlockHandle> {
-        self.block(table)?.handle(self.position)
+    fn handle(&self, table: &TableReader) -> Result<Option<BlockHandle>> {
+        let entry = self.block(table).map_or(Ok(None), |block| block.entry(self.position));
+        table.place_index_error(entry)
     }
 
     /// Loads the partition at `partition`; none beyond the last one.
     fn load(&mut self, table: &TableReader, options: &TableReadOptions, partition: usize) -> Result<()> {
         if self.partition_block.is_none() || self.partition != partition {
             self.partition_block = None;
-            self.partition_block = match self.top().and_then(|top| top.handle(partition)) {
+            let entry = self.top().map_or(Ok(None), |top| top.entry(partition));
+            self.partition_block = match table.place_index_error(entry)? {
                 Some(handle) => Some(table.index_partition(handle, options)?),
                 None => None,
             };
@@ -90,10 +92,10 @@ impl IndexCursor {
     fn seek(&mut self, table: &TableReader, options: &TableReadOptions, target: &[u8]) -> Result<()> {
         self.open(table, options)?;
         if table.is_partitioned() {
-            let partition = self.top().map_or(0, |top| top.lower_bound(target));
+            let partition = table.place_index_error(self.top().map_or(Ok(0), |top| top.seek(target)))?;
             self.load(table, options, partition)?;
         }
-        self.position = self.block(table).map_or(0, |block| block.lower_bound(target));
+        self.position = table.place_index_error(self.block(table).map_or(Ok(0), |block| block.seek(target)))?;
         Ok(())
     }
 
@@ -210,7 +212,7 @@ impl TableIterator {
 
     /// Brings in the block the index cursor stands on; `false` when it stands beyond the last.
     fn load_block(&mut self) -> Result<bool> {
-        let Some(handle) = self.index.handle(&self.table) else {
+        let Some(handle) = self.index.handle(&self.table)? else {
             self.block = None;
             self.cursor.reset();
             return Ok(false);

@@ -218,8 +218,8 @@ impl TableReader {
                     return true;
                 };
                 // Beyond the last bound there may still be keys of the last partition.
-                let position = index.lower_bound(lookup).min(index.len().saturating_sub(1));
-                let Some(partition) = index.handle(position) else {
+                let bound = index.seek(lookup).map(|position| position.min(index.len().saturating_sub(1)));
+                let Ok(Some(partition)) = bound.and_then(|position| index.entry(position)) else {
                     return true;
                 };
                 if partition.size == 0 {

@@ -66,15 +66,17 @@ impl TableReader {
             return Ok(());
         };
         if !self.is_partitioned() {
-            return self.get_in(top, top.lower_bound(lookup), options, lookup, sink).map(|_| ());
+            let position = self.place_index_error(top.seek(lookup))?;
+            return self.get_in(top, position, options, lookup, sink).map(|_| ());
         }
-        let mut partition = top.lower_bound(lookup);
-        while let Some(handle) = top.handle(partition) {
+        let mut partition = self.place_index_error(top.seek(lookup))?;
+        while let Some(handle) = self.place_index_error(top.entry(partition))? {
             let block = self.index_partition(handle, options)?;
             let Some(index) = block.index() else {
                 return Ok(());
             };
-            if let Outcome::Done = self.get_in(index, index.lower_bound(lookup), options, lookup, sink)? {
+            let position = self.place_index_error(index.seek(lookup))?;
+            if let Outcome::Done = self.get_in(index, position, options, lookup, sink)? {
                 return Ok(());
             }
             partition += 1;
@@ -101,7 +103,7 @@ impl TableReader {
         }
         let hold = self.index(options)?;
         let Some(index) = hold.index() else { return Ok(Located::Nowhere) };
-        let position = index.lower_bound(lookup);
+        let position = self.place_index_error(index.seek(lookup))?;
         Ok(match index.handle(position) {
             Some(handle) if self.may_begin_at(index, position, lookup) => Located::Block { position, handle },
             _ => Located::Nowhere,
@@ -177,7 +179,7 @@ impl TableReader {
         lookup: &[u8],
         sink: &mut S,
     ) -> Result<Outcome> {
-        while let Some(handle) = index.handle(position) {
+        while let Some(handle) = self.place_index_error(index.entry(position))? {
             if !self.may_begin_at(index, position, lookup) {
                 return Ok(Outcome::Done);
             }

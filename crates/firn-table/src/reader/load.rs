@@ -188,7 +188,8 @@ impl TableReader {
         self.block(handle, options, cached, counters, || {
             let verify = Verify::from_option(options.verify_checksums);
             let payload = self.file.read_block(handle, kind, verify)?;
-            IndexBlock::decode(&payload, format, &self.order.comparator).map(|index| TableBlock::Index(Box::new(index)))
+            let index = IndexBlock::decode(&payload, format, &self.order.comparator)?;
+            Ok(TableBlock::Index(Box::new(index.protect(self.block_protection_bytes_per_key))))
         })
     }
 
@@ -196,6 +197,12 @@ impl TableReader {
         // The top-level index of a partitioned one names partitions, which have no first key.
         let format = if self.is_partitioned() { self.filter_index_format() } else { self.index_format };
         self.index_like(self.index_handle, BlockKind::Index, format, options, cached)
+    }
+
+    /// Names the file and the place of the index in an error that the index answered.
+    #[inline]
+    pub(crate) fn place_index_error<T>(&self, answer: Result<T>) -> Result<T> {
+        answer.map_err(|error| self.file.locate(error, self.index_handle.offset))
     }
 
     /// The index block, or the top-level index where the index is partitioned.
