@@ -563,15 +563,13 @@ impl<S: ByteSource> LogReader<S> {
             }
             if number == record_type::ZERO && length == 0 {
                 // A recyclable and compressed log may have a hole too small for its header inside a record.
-                let hole = self.recycled
-                    && !self.source_ended
-                    && unread.len() < RECYCLABLE_HEADER_SIZE
-                    && unread.iter().all(|&byte| byte == 0);
+                let hole =
+                    self.recycled && !self.source_ended && unread.len() < RECYCLABLE_HEADER_SIZE && all_zeros(unread);
                 if hole {
                     self.drop_block();
                     continue;
                 }
-                let before_zeros = unread.iter().all(|byte| *byte == 0);
+                let before_zeros = all_zeros(unread);
                 self.drop_block();
                 return Ok(Physical::BadRecord { before_zeros });
             }
@@ -579,9 +577,8 @@ impl<S: ByteSource> LogReader<S> {
             if crc32c(record.get(6..).unwrap_or(&[])) != unmask_crc32c(stored) {
                 let behind = unread.get(record.len()..).unwrap_or(&[]);
                 // Without anything behind it, its block has no reserved space: only a further block may show that.
-                let before_zeros = record.last() == Some(&0)
-                    && behind.iter().all(|byte| *byte == 0)
-                    && !(behind.is_empty() && self.source_ended);
+                let before_zeros =
+                    record.last() == Some(&0) && all_zeros(behind) && !(behind.is_empty() && self.source_ended);
                 return Ok(Physical::BadChecksum { dropped: self.drop_block(), before_zeros });
             }
             let payload = self.unread.start + header_size..self.unread.start + header_size + length;
@@ -601,12 +598,18 @@ fn holds_whole_record(bytes: &[u8], header_size: usize) -> bool {
     let mut checksum = crc32c(bytes.get(6..header_size).unwrap_or(&[]));
     for end in header_size..=bytes.len() {
         let rest = bytes.get(end..).unwrap_or(&[]);
-        if checksum == stored && (rest.iter().all(|byte| *byte == 0) || starts_with_record(rest)) {
+        if checksum == stored && (all_zeros(rest) || starts_with_record(rest)) {
             return true;
         }
         checksum = crc32c_extend(checksum, rest.get(..1).unwrap_or(&[]));
     }
     false
+}
+
+/// Compares 16 bytes at a time: reserved space is megabytes of zeros.
+fn all_zeros(bytes: &[u8]) -> bool {
+    let mut chunks = bytes.chunks_exact(16);
+    chunks.by_ref().all(|chunk| chunk == [0; 16]) && chunks.remainder().iter().all(|byte| *byte == 0)
 }
 
 fn starts_with_record(bytes: &[u8]) -> bool {
