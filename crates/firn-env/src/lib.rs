@@ -17,6 +17,7 @@ pub mod file;
 pub mod info_log;
 pub mod logger;
 pub mod memory;
+pub mod pages;
 pub mod pool;
 pub mod posix;
 pub mod rate_limiter;

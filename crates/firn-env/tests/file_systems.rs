@@ -356,6 +356,35 @@ fn an_open_mapped_log_reserves_blocks_and_gives_them_back() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn an_open_mapped_log_keeps_little_of_itself_in_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("000001.log");
+    let fs = PosixFileSystem::new();
+    let options = FileOptions { mapped_log: true, ..Default::default() };
+    let mut file = fs.new_writable_file(&path, &options).unwrap();
+    let resident = || {
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut lines = maps.lines().skip_while(|line| !line.ends_with(path.to_str().unwrap()));
+        let line = lines.find_map(|line| line.strip_prefix("Rss:")).expect("the log is mapped");
+        line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+    };
+    let record = pattern(5000, 3);
+    let mut most = 0;
+    for count in 0..6000 {
+        file.append(&record).unwrap();
+        if count % 20 == 0 {
+            most = most.max(resident());
+        }
+    }
+    assert!(most > 100 << 10 && most <= 2 << 20, "{most} of {} bytes", 6000 * record.len());
+    file.close().unwrap();
+    let written = read_file(&fs, &path, u64::MAX).unwrap();
+    assert_eq!(written.len(), 6000 * record.len());
+    assert!(written.chunks(record.len()).all(|part| part == record), "what left the process is in the file");
+}
+
+#[test]
 fn a_direct_file_reads_back_what_it_wrote() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("direct");

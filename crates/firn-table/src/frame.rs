@@ -17,9 +17,8 @@
 use std::ops::{Deref, DerefMut};
 use std::ptr::{NonNull, null_mut};
 
+use firn_env::pages::{Backing, HUGE_PAGE_BYTES, map_zeroed, unmap};
 use firn_env::sync::StaticMutex;
-
-use crate::pages::{Backing, HUGE_PAGE_BYTES, map_zeroed, unmap};
 
 const CHUNK_BYTES: usize = HUGE_PAGE_BYTES;
 const HEADER_BYTES: usize = 64;

@@ -18,7 +18,6 @@ mod index_block;
 mod iterator;
 mod key_order;
 pub mod options;
-mod pages;
 mod pinning;
 mod prefetch;
 mod readahead;

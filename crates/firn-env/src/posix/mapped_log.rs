@@ -6,7 +6,8 @@
 //!
 //! Always true here: the blocks under a window were reserved before the window was mapped, so a full disk is an error of
 //! the append that needs the next window and never a signal; what lies behind the last append is zeros (or, in a
-//! recycled file, bytes of its older life), which log readers take for the end; closing cuts it off.
+//! recycled file, bytes of its older life), which log readers take for the end; closing cuts it off. Pages that were filled
+//! leave the process soon after: at most [`RESIDENT_BYTES`] and what was made present ahead count as its memory.
 
 use std::fs::File;
 use std::io;
@@ -31,6 +32,8 @@ const LARGEST_WINDOW_BYTES: u64 = 16 << 20;
 const RECORD_HEAD_BYTES: usize = 8;
 /// Pages are made present in steps of this size ahead of the appends, instead of one fault per page.
 const POPULATE_BYTES: usize = 128 << 10;
+/// Filled pages are unmapped once there are so many.
+const RESIDENT_BYTES: usize = 1 << 20;
 
 /// A mapped log; see the module's documentation.
 #[derive(Debug)]
@@ -45,6 +48,8 @@ pub(super) struct MappedLog {
     window_bytes: usize,
     /// Bytes of the window whose pages are present.
     populated: usize,
+    /// Bytes at the start of the window whose pages were unmapped again.
+    released: usize,
     can_populate: bool,
     /// The visible size of the file.
     reserved: u64,
@@ -66,6 +71,7 @@ impl MappedLog {
             used: 0,
             window_bytes: 0,
             populated: 0,
+            released: 0,
             can_populate: true,
             reserved: held,
             next_window_bytes: FIRST_WINDOW_BYTES,
@@ -104,6 +110,7 @@ impl MappedLog {
         self.used = usize::try_from(size - start).unwrap_or_default();
         self.window_bytes = length;
         self.populated = self.used;
+        self.released = 0;
         self.next_window_bytes = (bytes * 2).min(LARGEST_WINDOW_BYTES);
         Ok(())
     }
@@ -127,6 +134,11 @@ impl MappedLog {
                 .map_err(|e| Error::from_io(&e, "While reserving log space", &self.path).with_offset(size))?;
         }
         if let Some(window) = &self.window {
+            let filled = self.used / 4096 * 4096;
+            if filled - self.released >= RESIDENT_BYTES {
+                window.release(self.released, filled - self.released);
+                self.released = filled;
+            }
             if self.can_populate {
                 // The start must lie on a page boundary; the page of `populated` may be present already.
                 let from = self.populated / 4096 * 4096;

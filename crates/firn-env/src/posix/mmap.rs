@@ -108,6 +108,17 @@ impl WriteWindow {
         let result = unsafe { libc::madvise(self.start.as_ptr().add(at).cast(), end - at, libc::MADV_POPULATE_WRITE) };
         result == 0
     }
+
+    /// Takes the pages of a range out of the process; both ends are multiples of the page size. What was written stays in
+    /// the page cache, dirty as it is, and is mapped again when it is touched again.
+    pub(super) fn release(&self, at: usize, count: usize) {
+        if at.saturating_add(count) > self.bytes {
+            return;
+        }
+        // SAFETY: the range lies in our mapping, which is shared with the file: nothing that was written is lost. A refusal
+        // changes nothing.
+        unsafe { libc::madvise(self.start.as_ptr().add(at).cast(), count, libc::MADV_DONTNEED) };
+    }
 }
 
 impl Drop for WriteWindow {

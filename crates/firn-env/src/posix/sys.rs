@@ -1,7 +1,7 @@
 //! The few system calls that the standard library does not offer, each behind a safe function.
 //!
 //! File descriptors come in borrowed from a live [`File`], so they are valid for the call; results go out as
-//! [`io::Result`]. This module and [`super::mmap`] are the only ones of this crate with `unsafe`.
+//! [`io::Result`]. This module, [`super::mmap`] and [`crate::pages`] are the only ones of this crate with `unsafe`.
 
 use std::ffi::CString;
 use std::fs::File;

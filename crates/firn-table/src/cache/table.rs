@@ -8,7 +8,7 @@
 
 use super::CacheKey;
 use super::slot::{Life, Slot};
-use crate::pages::{Backing, HUGE_PAGE_BYTES, map_zeroed, unmap};
+use firn_env::pages::{Backing, HUGE_PAGE_BYTES, map_zeroed, unmap};
 use firn_env::sync::atomic::{AtomicUsize, Ordering};
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ptr::NonNull;

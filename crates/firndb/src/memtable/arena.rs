@@ -2,130 +2,20 @@
 //!
 //! Bytes are handed out from blocks of `block_bytes` by one atomic addition; only a thread that finds the block full takes
 //! a lock, to bring the next one. Blocks are cut from chunks of whole huge pages, since a third of a cache miss on a
-//! random access is the page walk. Always true: what was handed out stays at its address until the arena is dropped, and
+//! random access is the page walk ([`chunks`]). Always true: what was handed out stays at its address until the arena is dropped, and
 //! no two allocations overlap.
 //!
 //! The bytes counted in [`Arena::allocated_bytes`] are those of the rule for a full memtable (spec 07a §2.1): 2048 inline
 //! bytes, then whole blocks, then allocations above a quarter block on their own.
 
-use std::alloc::{Layout, handle_alloc_error};
-
+use firn_env::pages::HUGE_PAGE_BYTES;
+use firn_env::sync::Mutex;
 use firn_env::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use firn_env::sync::{Mutex, StaticMutex};
+
+use super::chunks::{self, Chunk};
 
 /// Bytes of the first, small block; it serves column families that are hardly written to.
 const INLINE_BYTES: usize = 2048;
-/// The size of a huge page.
-const HUGE_PAGE_BYTES: usize = 2 << 20;
-
-/// Freed chunks that wait for the next memtable, of all databases of the process; see [`ChunkPool`].
-static POOL: ChunkPool =
-    ChunkPool { free: StaticMutex::new(Vec::new()), arenas: std::sync::atomic::AtomicUsize::new(0) };
-
-/// Keeps the huge pages of freed memtables for the next ones: a page that the kernel has to clear and map again costs the
-/// writer that touches it first some 150 µs, which was a sixth of all time of a random fill. At most
-/// [`POOLED_CHUNKS`] are kept, and none once no arena is left.
-struct ChunkPool {
-    free: StaticMutex<Vec<Chunk>>,
-    arenas: std::sync::atomic::AtomicUsize,
-}
-
-/// Chunks that the pool keeps at most: 128 MiB, two memtables of the default size.
-const POOLED_CHUNKS: usize = 64;
-
-impl ChunkPool {
-    fn take(&self) -> Option<Chunk> {
-        self.free.lock().pop()
-    }
-
-    fn put(&self, chunks: impl Iterator<Item = Chunk>) {
-        let last_arena = self.arenas.fetch_sub(1, Ordering::AcqRel) == 1;
-        // What does not stay is freed after the lock is released.
-        let mut rest = Vec::new();
-        {
-            let mut free = self.free.lock();
-            for chunk in chunks {
-                if chunk.is_poolable() && free.len() < POOLED_CHUNKS { free.push(chunk) } else { rest.push(chunk) }
-            }
-            if last_arena {
-                rest.append(&mut free);
-            }
-        }
-        drop(rest);
-    }
-}
-
-/// A piece of memory from the operating system.
-struct Chunk {
-    start: *mut u8,
-    layout: Layout,
-    /// Whether it was mapped from reserved huge pages rather than allocated.
-    is_reserved: bool,
-}
-
-impl Chunk {
-    /// `bytes` of uninitialised memory; whole huge pages are asked for as such if `huge` is set.
-    fn new(bytes: usize, huge: bool) -> Self {
-        let huge = huge && bytes.is_multiple_of(HUGE_PAGE_BYTES);
-        let align = if huge { HUGE_PAGE_BYTES } else { 64 };
-        // The size is bounded by options that are clipped to 2 GiB, the alignment is a power of two.
-        let layout = Layout::from_size_align(bytes.max(64), align).unwrap_or(Layout::new::<u64>());
-        assert!(layout.size() >= bytes, "an arena block is at most 2 GiB");
-        // SAFETY: the size is not zero.
-        let start = unsafe { std::alloc::alloc(layout) };
-        if start.is_null() {
-            handle_alloc_error(layout);
-        }
-        #[cfg(all(target_os = "linux", not(miri)))]
-        if huge {
-            // SAFETY: the range is the allocation just made; the advice changes no contents. A refusal does no harm.
-            unsafe { libc::madvise(start.cast(), layout.size(), libc::MADV_HUGEPAGE) };
-        }
-        Self { start, layout, is_reserved: false }
-    }
-
-    /// `bytes` of memory from the huge pages that the administrator reserved; `None` when they are used up, when there are
-    /// none, or when `bytes` is not a multiple of their size.
-    fn reserved(bytes: usize) -> Option<Self> {
-        #[cfg(all(target_os = "linux", not(miri)))]
-        {
-            let layout = Layout::from_size_align(bytes, 64).ok()?;
-            let protection = libc::PROT_READ | libc::PROT_WRITE;
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB;
-            // SAFETY: a new mapping at an address that the kernel chooses; nothing that exists is touched. The pages are
-            // set aside by this call, so that touching them later cannot fail.
-            let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
-            (start != libc::MAP_FAILED).then_some(Self { start: start.cast(), layout, is_reserved: true })
-        }
-        #[cfg(not(all(target_os = "linux", not(miri))))]
-        {
-            let _ = bytes;
-            None
-        }
-    }
-
-    /// Whether it is one huge page.
-    fn is_poolable(&self) -> bool {
-        !self.is_reserved && self.layout.size() == HUGE_PAGE_BYTES && self.layout.align() == HUGE_PAGE_BYTES
-    }
-}
-
-// SAFETY: a chunk owns its memory, which any thread may use and free.
-unsafe impl Send for Chunk {}
-
-impl Drop for Chunk {
-    fn drop(&mut self) {
-        #[cfg(all(target_os = "linux", not(miri)))]
-        if self.is_reserved {
-            // SAFETY: mapped in `reserved` with this size, unmapped once.
-            unsafe { libc::munmap(self.start.cast(), self.layout.size()) };
-            return;
-        }
-        // SAFETY: allocated in `new` with this layout, freed once.
-        unsafe { std::alloc::dealloc(self.start, self.layout) };
-    }
-}
-
 /// The block that is being handed out; on a cache line of its own, since every insert writes to it.
 #[repr(align(128))]
 struct Block {
@@ -146,7 +36,7 @@ struct Growth {
 
 impl Drop for Growth {
     fn drop(&mut self) {
-        POOL.put(self.chunks.drain(..));
+        chunks::give_back(self.chunks.drain(..));
         for &block in &self.blocks {
             // SAFETY: made by `Box::into_raw`, freed once; nobody refers to it when the arena is dropped.
             drop(unsafe { Box::from_raw(block) });
@@ -175,9 +65,9 @@ impl Arena {
     /// it takes huge pages that the administrator reserved, in multiples of that, while there are any.
     pub(crate) fn new(block_bytes: usize, huge_pages: bool, reserved_page_bytes: usize) -> Self {
         let block_bytes = block_bytes.clamp(4096, 2 << 30).next_multiple_of(16);
-        POOL.arenas.fetch_add(1, Ordering::AcqRel);
-        let chunk = Chunk::new(INLINE_BYTES, false);
-        let first = Block { start: chunk.start, len: INLINE_BYTES, used: AtomicUsize::new(0) };
+        chunks::announce_arena();
+        let chunk = Chunk::allocate(INLINE_BYTES);
+        let first = Block { start: chunk.start(), len: INLINE_BYTES, used: AtomicUsize::new(0) };
         let first = Box::into_raw(Box::new(first));
         Self {
             current: AtomicPtr::new(first),
@@ -217,9 +107,9 @@ impl Arena {
     fn allocate_slow(&self, padded: usize, align: usize) -> *mut u8 {
         let mut growth = self.growth.lock();
         if padded > self.block_bytes / 4 {
-            let chunk = Chunk::new(padded, false);
+            let chunk = Chunk::allocate(padded);
             self.allocated.fetch_add(padded, Ordering::Relaxed);
-            let start = chunk.start;
+            let start = chunk.start();
             growth.chunks.push(chunk);
             return align_up(start, align);
         }
@@ -244,16 +134,12 @@ impl Arena {
         if growth.free_bytes < self.block_bytes {
             // The first chunk stays with small pages: a memtable that holds a few keys should not take a huge page.
             let huge = self.huge_pages && growth.blocks.len() > 1 && self.block_bytes >= 64 << 10;
-            let bytes = match huge {
-                true => self.block_bytes.next_multiple_of(HUGE_PAGE_BYTES),
-                false => self.block_bytes,
-            };
-            let chunk = self.take_reserved().unwrap_or_else(|| {
-                let pooled = if bytes == HUGE_PAGE_BYTES && huge { POOL.take() } else { None };
-                pooled.unwrap_or_else(|| Chunk::new(bytes, huge))
+            let chunk = self.take_reserved().unwrap_or_else(|| match huge {
+                true => chunks::take_huge(self.block_bytes.next_multiple_of(HUGE_PAGE_BYTES)),
+                false => Chunk::allocate(self.block_bytes),
             });
-            growth.free_start = chunk.start;
-            growth.free_bytes = chunk.layout.size();
+            growth.free_start = chunk.start();
+            growth.free_bytes = chunk.len();
             growth.chunks.push(chunk);
         }
         let start = growth.free_start;
@@ -331,19 +217,6 @@ mod tests {
     }
 
     #[test]
-    fn the_pool_keeps_huge_pages_while_there_are_arenas() {
-        let pool = ChunkPool { free: Mutex::new(Vec::new()), arenas: AtomicUsize::new(2) };
-        let (page, small) = (Chunk::new(HUGE_PAGE_BYTES, true), Chunk::new(4096, true));
-        let address = page.start;
-        pool.put([page, small].into_iter());
-        let page = pool.take().expect("one page was kept");
-        assert_eq!(page.start, address);
-        assert!(pool.take().is_none(), "small chunks are freed");
-        pool.put([page].into_iter());
-        assert!(pool.take().is_none(), "the last arena takes all with it");
-    }
-
-    #[test]
     #[cfg(all(target_os = "linux", not(miri)))]
     fn reserved_huge_pages_are_taken_while_there_are_any() {
         let meminfo =
@@ -352,7 +225,7 @@ mod tests {
         let free = meminfo.lines().find_map(|line| line.strip_prefix("HugePages_Free:"));
         let free: usize = free.and_then(|count| count.trim().parse().ok()).unwrap_or(0);
         let arena = Arena::new(64 << 10, false, HUGE_PAGE_BYTES);
-        let reserved = || arena.growth.lock().chunks.iter().filter(|chunk| chunk.is_reserved).count();
+        let reserved = || arena.growth.lock().chunks.iter().filter(|chunk| chunk.is_reserved()).count();
         for _ in 0..40 {
             let pointer = arena.allocate(16 << 10, 8);
             // SAFETY: the bytes were just handed out.

@@ -7,10 +7,11 @@
 //!
 //! Always true: an entry is visible to a reader that learned of its sequence number through the database's last
 //! published sequence; entries are never changed or removed; keys order by user key, then newest first. `unsafe` is
-//! confined to `arena`, `entry`, `index` and the iterator, and rests on one fact: the arena lives as long as the memtable.
+//! confined to `arena`, `chunks`, `entry`, `index` and the iterator, and rests on one fact: the arena lives as long as the memtable.
 
 mod arena;
 mod checks;
+mod chunks;
 mod entry;
 mod filter;
 mod index;

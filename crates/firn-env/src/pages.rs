@@ -1,6 +1,7 @@
 //! Zeroed memory straight from the system, aligned to huge pages and, where asked for, backed by them.
 //!
-//! For what is large and lives long: chunks of frames, the slots of the block cache.
+//! For what is large and goes back to the system as a whole, which a general allocator may put off: chunks of frames, the
+//! slots of the block cache, the arenas of memtables.
 //!
 //! `unsafe` lives here because mappings are raw memory; callers own what they get until they give it back.
 
@@ -8,11 +9,11 @@ use std::alloc::{Layout, handle_alloc_error};
 use std::ptr::NonNull;
 
 /// The size of a huge page; mappings are multiples of it and start at one.
-pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
+pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// What memory is backed by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Backing {
+pub enum Backing {
     /// Pages as they come: cheap to touch for the first time.
     Plain,
     /// Huge pages, where the system has them: a touch costs less of a page walk, but the first one clears two megabytes.
@@ -21,7 +22,7 @@ pub(crate) enum Backing {
 
 /// [`map_zeroed`] by the general allocator, for Miri, which knows no part of a mapping.
 #[cfg(miri)]
-pub(crate) fn map_zeroed(bytes: usize, _backing: Backing) -> NonNull<u8> {
+pub fn map_zeroed(bytes: usize, _backing: Backing) -> NonNull<u8> {
     let Ok(layout) = Layout::from_size_align(bytes, HUGE_PAGE_BYTES) else { handle_alloc_error(Layout::new::<u64>()) };
     // SAFETY: the size is not zero.
     NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
@@ -32,7 +33,7 @@ pub(crate) fn map_zeroed(bytes: usize, _backing: Backing) -> NonNull<u8> {
 /// # Safety
 /// As for the other.
 #[cfg(miri)]
-pub(crate) unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
+pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
     if let Ok(layout) = Layout::from_size_align(bytes, HUGE_PAGE_BYTES) {
         // SAFETY: allocated with this layout; the caller vouches for the rest.
         unsafe { std::alloc::dealloc(start.as_ptr(), layout) };
@@ -42,7 +43,7 @@ pub(crate) unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
 /// `bytes` zero bytes, a multiple of [`HUGE_PAGE_BYTES`], aligned to it and not touched yet. Does not return when there is no
 /// memory, as allocation in general.
 #[cfg(not(miri))]
-pub(crate) fn map_zeroed(bytes: usize, backing: Backing) -> NonNull<u8> {
+pub fn map_zeroed(bytes: usize, backing: Backing) -> NonNull<u8> {
     debug_assert!(bytes > 0 && bytes.is_multiple_of(HUGE_PAGE_BYTES));
     let no_memory =
         || handle_alloc_error(Layout::from_size_align(bytes, HUGE_PAGE_BYTES).unwrap_or(Layout::new::<u64>()));
@@ -77,7 +78,7 @@ pub(crate) fn map_zeroed(bytes: usize, backing: Backing) -> NonNull<u8> {
 /// # Safety
 /// `start` must come from [`map_zeroed`] with the same `bytes`, and nobody may use it any more.
 #[cfg(not(miri))]
-pub(crate) unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
+pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
     // SAFETY: the caller vouches that this is a whole mapping of its own.
     unsafe { libc::munmap(start.as_ptr().cast(), bytes) };
 }
