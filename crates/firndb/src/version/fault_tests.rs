@@ -2,173 +2,26 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
+use firn_env::fault::{Effect, Fault, FaultFileSystem, Operation, io_error};
 use firn_env::sync::Mutex;
-use firn_env::{Directory, Env, FileLock, FileOptions, FileSystem, RandomAccessFile, SequentialFile, WritableFile};
-use firn_error::{Error, Result};
+use firn_env::{Env, FileSystem};
+use firn_error::Result;
 use firn_format::filename;
 use firn_format::key::{FileNumber, InternalKey, SequenceNumber, ValueType};
 use firn_format::version_edit::{NewFile, VersionEdit};
 
 use super::*;
 
-/// Fails the operation at which the counter reaches zero, and all others while it is there.
-#[derive(Clone, Debug)]
-struct Fuse(Arc<AtomicI64>);
-
-impl Fuse {
-    fn burn(&self, operation: &str, path: &Path) -> Result<()> {
-        if self.0.fetch_sub(1, Ordering::Relaxed) == 0 {
-            return Err(Error::io_error(format!("injected: {operation}")).with_file(path));
-        }
-        Ok(())
-    }
-
-    fn set(&self, operations: i64) {
-        self.0.store(operations, Ordering::Relaxed);
-    }
-}
-
-/// A file system in memory whose writing operations may fail.
-#[derive(Debug)]
-struct FaultyFileSystem {
-    inner: Arc<dyn FileSystem>,
-    fuse: Fuse,
-}
-
-#[derive(Debug)]
-struct FaultyFile {
-    inner: Box<dyn WritableFile>,
-    fuse: Fuse,
-}
-
-#[derive(Debug)]
-struct FaultyDirectory {
-    inner: Box<dyn Directory>,
-    fuse: Fuse,
-}
-
-impl WritableFile for FaultyFile {
-    fn append(&mut self, data: &[u8]) -> Result<()> {
-        let half = data.len() / 2;
-        if let Err(error) = self.fuse.burn("append", self.inner.path()) {
-            // A failed append may leave a part behind.
-            self.inner.append(&data[..half])?;
-            return Err(error);
-        }
-        self.inner.append(data)
-    }
-    fn flush(&mut self) -> Result<()> {
-        self.inner.flush()
-    }
-    fn sync(&mut self) -> Result<()> {
-        self.fuse.burn("sync", self.inner.path())?;
-        self.inner.sync()
-    }
-    fn fsync(&mut self) -> Result<()> {
-        self.fuse.burn("fsync", self.inner.path())?;
-        self.inner.fsync()
-    }
-    fn truncate(&mut self, size: u64) -> Result<()> {
-        self.inner.truncate(size)
-    }
-    fn close(&mut self) -> Result<()> {
-        self.inner.close()
-    }
-    fn file_size(&self) -> u64 {
-        self.inner.file_size()
-    }
-    fn path(&self) -> &Path {
-        self.inner.path()
-    }
-}
-
-impl Directory for FaultyDirectory {
-    fn fsync(&self) -> Result<()> {
-        self.fuse.burn("fsync directory", self.inner.path())?;
-        self.inner.fsync()
-    }
-    fn path(&self) -> &Path {
-        self.inner.path()
-    }
-}
-
-impl FileSystem for FaultyFileSystem {
-    fn name(&self) -> &'static str {
-        "faulty"
-    }
-    fn new_sequential_file(&self, path: &Path, options: &FileOptions) -> Result<Box<dyn SequentialFile>> {
-        self.inner.new_sequential_file(path, options)
-    }
-    fn new_random_access_file(&self, path: &Path, options: &FileOptions) -> Result<Arc<dyn RandomAccessFile>> {
-        self.inner.new_random_access_file(path, options)
-    }
-    fn new_writable_file(&self, path: &Path, options: &FileOptions) -> Result<Box<dyn WritableFile>> {
-        self.fuse.burn("create", path)?;
-        let inner = self.inner.new_writable_file(path, options)?;
-        Ok(Box::new(FaultyFile { inner, fuse: self.fuse.clone() }))
-    }
-    fn reopen_writable_file(&self, path: &Path, options: &FileOptions) -> Result<Box<dyn WritableFile>> {
-        self.inner.reopen_writable_file(path, options)
-    }
-    fn reuse_writable_file(&self, path: &Path, old: &Path, options: &FileOptions) -> Result<Box<dyn WritableFile>> {
-        self.inner.reuse_writable_file(path, old, options)
-    }
-    fn new_directory(&self, path: &Path) -> Result<Box<dyn Directory>> {
-        self.fuse.burn("open directory", path)?;
-        Ok(Box::new(FaultyDirectory { inner: self.inner.new_directory(path)?, fuse: self.fuse.clone() }))
-    }
-    fn file_exists(&self, path: &Path) -> Result<bool> {
-        self.inner.file_exists(path)
-    }
-    fn is_directory(&self, path: &Path) -> Result<bool> {
-        self.inner.is_directory(path)
-    }
-    fn children(&self, path: &Path) -> Result<Vec<String>> {
-        self.inner.children(path)
-    }
-    fn remove_file(&self, path: &Path) -> Result<()> {
-        self.inner.remove_file(path)
-    }
-    fn create_dir(&self, path: &Path) -> Result<()> {
-        self.inner.create_dir(path)
-    }
-    fn create_dir_if_missing(&self, path: &Path) -> Result<()> {
-        self.inner.create_dir_if_missing(path)
-    }
-    fn remove_dir(&self, path: &Path) -> Result<()> {
-        self.inner.remove_dir(path)
-    }
-    fn file_size(&self, path: &Path) -> Result<u64> {
-        self.inner.file_size(path)
-    }
-    fn modification_time_secs(&self, path: &Path) -> Result<u64> {
-        self.inner.modification_time_secs(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.fuse.burn("rename", to)?;
-        self.inner.rename(from, to)
-    }
-    fn link(&self, from: &Path, to: &Path) -> Result<()> {
-        self.inner.link(from, to)
-    }
-    fn link_count(&self, path: &Path) -> Result<u64> {
-        self.inner.link_count(path)
-    }
-    fn truncate(&self, path: &Path, size: u64) -> Result<()> {
-        self.inner.truncate(path, size)
-    }
-    fn lock_file(&self, path: &Path) -> Result<Box<dyn FileLock>> {
-        self.inner.lock_file(path)
-    }
-    fn absolute_path(&self, path: &Path) -> Result<PathBuf> {
-        self.inner.absolute_path(path)
-    }
-    fn free_space_bytes(&self, path: &Path) -> Result<u64> {
-        self.inner.free_space_bytes(path)
-    }
-}
+/// The operations by which a change gets to the disk.
+const OPERATIONS: [Operation; 6] = [
+    Operation::Create,
+    Operation::Append,
+    Operation::Sync,
+    Operation::Rename,
+    Operation::OpenDirectory,
+    Operation::SyncDirectory,
+];
 
 struct Holder(VersionSet);
 
@@ -180,8 +33,7 @@ impl HoldsVersions for Holder {
 
 struct Database {
     plain: Arc<dyn FileSystem>,
-    faulty: Arc<dyn FileSystem>,
-    fuse: Fuse,
+    faulty: FaultFileSystem,
     set: Mutex<Holder>,
 }
 
@@ -191,10 +43,9 @@ impl Database {
         let plain = Env::memory().fs().clone();
         plain.create_dir(Path::new("/db")).unwrap();
         create_database(&*plain, Path::new("/db"), None).unwrap();
-        let fuse = Fuse(Arc::new(AtomicI64::new(-1)));
-        let faulty: Arc<dyn FileSystem> = Arc::new(FaultyFileSystem { inner: plain.clone(), fuse: fuse.clone() });
-        let set = Mutex::new(Holder(recover(&faulty).unwrap()));
-        let database = Self { plain, faulty, fuse, set };
+        let faulty = FaultFileSystem::new(plain.clone());
+        let set = Mutex::new(Holder(recover(Arc::new(faulty.clone())).unwrap()));
+        let database = Self { plain, faulty, set };
         database.add_table(10).unwrap();
         database
     }
@@ -226,7 +77,7 @@ impl Database {
     }
 }
 
-fn recover(fs: &Arc<dyn FileSystem>) -> Result<VersionSet> {
+fn recover(fs: Arc<dyn FileSystem>) -> Result<VersionSet> {
     let spec = FamilySpec {
         name: "default".into(),
         order: Default::default(),
@@ -235,7 +86,7 @@ fn recover(fs: &Arc<dyn FileSystem>) -> Result<VersionSet> {
         allow_ingest_behind: false,
         paths: vec![PathBuf::from("/db")],
     };
-    VersionSet::recover(VersionSetOptions::new(fs.clone(), "/db"), vec![spec], OpenMode::ReadWrite).map(|(set, _)| set)
+    VersionSet::recover(VersionSetOptions::new(fs, "/db"), vec![spec], OpenMode::ReadWrite).map(|(set, _)| set)
 }
 
 fn tables_of(set: &VersionSet) -> Vec<u64> {
@@ -244,15 +95,17 @@ fn tables_of(set: &VersionSet) -> Vec<u64> {
 
 /// Lets every operation of a change fail once: `reopened` says that the change is the first one after opening, which starts
 /// a new MANIFEST. Returns how many operations a change has.
-fn fail_each_operation(reopened: bool) -> i64 {
+fn fail_each_operation(reopened: bool) -> u64 {
     for operations in 0.. {
         let database = Database::new();
         if reopened {
-            database.set.lock().0 = recover(&database.faulty).unwrap();
+            database.set.lock().0 = recover(Arc::new(database.faulty.clone())).unwrap();
         }
-        database.fuse.set(operations);
+        // A failed append leaves a part behind.
+        let fault = Fault::new(Effect::Tear(20, io_error()));
+        database.faulty.inject(fault.with_operations(OPERATIONS).with_pass(operations));
         let result = database.add_table(11);
-        database.fuse.set(-1);
+        database.faulty.heal();
         if result.is_ok() {
             assert_eq!(database.tables(), [10, 11]);
             return operations;
@@ -263,7 +116,7 @@ fn fail_each_operation(reopened: bool) -> i64 {
         assert!(database.set.lock().0.obsolete().take_tables().is_empty(), "after {error}");
 
         // A crash now: recovery finds the state before the change or after it, and every file it needs was to be kept.
-        let crashed = recover(&database.plain).unwrap_or_else(|late| panic!("after {error}: {late}"));
+        let crashed = recover(database.plain.clone()).unwrap_or_else(|late| panic!("after {error}: {late}"));
         let found = tables_of(&crashed);
         assert!(found == [10] || found == [10, 11], "{found:?} after {error}");
         let live = database.set.lock().0.live_tables();
@@ -274,7 +127,7 @@ fn fail_each_operation(reopened: bool) -> i64 {
         // No crash: the next change starts a new MANIFEST and is all that happened.
         assert!(database.add_table(12).unwrap().new_manifest, "after {error}");
         assert_eq!(database.tables(), [10, 12]);
-        assert_eq!(tables_of(&recover(&database.plain).unwrap()), [10, 12], "after {error}");
+        assert_eq!(tables_of(&recover(database.plain.clone()).unwrap()), [10, 12], "after {error}");
         assert!(!database.set.lock().0.live_tables().contains(&FileNumber(11)));
     }
     0
