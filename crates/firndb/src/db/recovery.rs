@@ -330,27 +330,11 @@ fn apply_batch(
             }
             (Record::Commit { xid }, _) => match prepared.remove(*xid) {
                 Some(Prepared { records, sequence: Some(sequence), .. }) => {
-                    let batch = as_batch(&records)?;
-                    insert_records(
-                        BatchIter::new(&batch)?,
-                        RecordProtections::default(),
-                        sequence,
-                        targets,
-                        None,
-                        &mut || {},
-                    )?;
+                    insert_section(&records, sequence, targets)?;
                     next = next.plus(1);
                 }
                 Some(Prepared { records, .. }) => {
-                    let batch = as_batch(&records)?;
-                    next = insert_records(
-                        BatchIter::new(&batch)?,
-                        RecordProtections::default(),
-                        next,
-                        targets,
-                        None,
-                        &mut || {},
-                    )?;
+                    next = insert_section(&records, next, targets)?;
                 }
                 None => {}
             },
@@ -361,15 +345,7 @@ fn apply_batch(
             (record, None) => {
                 let mut one = Vec::new();
                 record.encode(&mut one);
-                let batch = as_batch(&one)?;
-                next = insert_records(
-                    BatchIter::new(&batch)?,
-                    RecordProtections::default(),
-                    next,
-                    targets,
-                    None,
-                    &mut || {},
-                )?;
+                next = insert_section(&one, next, targets)?;
             }
         }
     }
@@ -387,6 +363,12 @@ fn holds_transaction_markers(data: &[u8]) -> Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// Inserts encoded records.
+fn insert_section(records: &[u8], sequence: SequenceNumber, targets: &Targets) -> Result<SequenceNumber> {
+    let batch = as_batch(records)?;
+    insert_records(BatchIter::new(&batch)?, RecordProtections::default(), sequence, targets, None, &mut || {})
 }
 
 /// Puts a header before encoded records.
