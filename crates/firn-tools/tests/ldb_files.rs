@@ -44,6 +44,7 @@ fn manifests_read_as_rocksdb_reads_them() {
         for manifest in names_with(&database, |name| name.starts_with("MANIFEST-")) {
             let path = format!("--path={}", manifest.display());
             compare(&theirs, &["manifest_dump".to_owned(), path.clone()]);
+            compare(&theirs, &["manifest_dump".to_owned(), path.clone(), "--json".to_owned()]);
             compare(&theirs, &["manifest_dump".to_owned(), path, "--verbose".to_owned(), "--hex".to_owned()]);
         }
         compare(&theirs, &["list_column_families".to_owned(), format!("--db={}", database.display())]);

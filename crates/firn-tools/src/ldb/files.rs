@@ -26,12 +26,11 @@ pub fn manifest_dump(context: &mut Context<'_>) -> Outcome {
 }
 
 pub(super) fn dump_manifest_file(context: &mut Context<'_>, path: &Path) -> Outcome {
-    if context.arguments.flags.contains("json") {
-        return Err(Stop::Failed("Not implemented: --json".to_owned()));
-    }
     let verbose = context.arguments.flags.contains("verbose");
-    let hex = context.arguments.hex().keys;
-    manifest::dump(&context.env, path, verbose, hex, context.out)?
+    // RocksDB 7.8 prints the edits as text with --json too.
+    let edits = verbose || context.arguments.flags.contains("json");
+    let options = manifest::DumpOptions { edits, frame: verbose, as_hex: context.arguments.hex().keys };
+    manifest::dump(&context.env, path, options, context.out)?
         .map_err(|error| Stop::Failed(format!("Error in processing file {} {error}", path.display())))
 }
 

@@ -48,7 +48,7 @@ Admin Commands:
   compact [--from] [--to]
   dump [--from] [--to] [--max_keys=<N>] [--count_only] [--count_delim=<char>] [--stats] [--path=<path_to_a_file>]
   load [--create_if_missing] [--disable_wal] [--bulk_load] [--compact]
-  manifest_dump [--verbose] [--path=<path_to_manifest_file>]
+  manifest_dump [--verbose] [--json] [--path=<path_to_manifest_file>]
   dump_live_files
   file_checksum_dump [--path=<path_to_manifest_file>]
   repair [--verbose]

@@ -174,17 +174,29 @@ pub fn current(env: &Env, directory: &Path) -> Result<PathBuf> {
     }
 }
 
+/// What `manifest_dump` prints beside the final state.
+#[derive(Clone, Copy, Debug)]
+pub struct DumpOptions {
+    /// Each edit.
+    pub edits: bool,
+    /// A line before and behind everything, with the path.
+    pub frame: bool,
+    /// Keys in hex.
+    pub as_hex: bool,
+}
+
 /// `manifest_dump`
 ///
 /// # Errors
 /// As [`read`]; the outer error is that of the output.
-pub fn dump(env: &Env, path: &Path, verbose: bool, as_hex: bool, out: &mut dyn Write) -> std::io::Result<Result<()>> {
-    if verbose {
+pub fn dump(env: &Env, path: &Path, options: DumpOptions, out: &mut dyn Write) -> std::io::Result<Result<()>> {
+    let as_hex = options.as_hex;
+    if options.frame {
         writeln!(out, "Processing Manifest file {}", path.display())?;
     }
     let mut edits = Vec::new();
     let state = match read(env, path, &mut |edit| {
-        if verbose {
+        if options.edits {
             edits.extend_from_slice(&edit_text(edit, as_hex));
             edits.push(b'\n');
         }
@@ -210,7 +222,7 @@ pub fn dump(env: &Env, path: &Path, verbose: bool, as_hex: bool, out: &mut dyn W
         state.max_column_family,
         state.min_log_number_to_keep
     )?;
-    if verbose {
+    if options.frame {
         writeln!(out, "Processing Manifest file {} done", path.display())?;
     }
     Ok(Ok(()))
