@@ -446,7 +446,7 @@ pub fn filter_round_trip(data: &[u8]) {
     while !input.is_empty() && keys.len() < MOST_STEPS {
         keys.insert(bytes(&mut input, 16).to_vec());
     }
-    if choice(&mut input) {
+    if rarely(data, 16) {
         keys.extend((0..many).map(|n| format!("key{n:07}").into_bytes()));
     }
     for key in &keys {
