@@ -2,9 +2,9 @@
 # Runs fuzz targets one after the other: fuzz/run.sh <executions per target> [target...]
 #
 # Each target goes on from its corpus until it has made that many executions. FIRN_FUZZ_SANITIZER is "none" (default; the
-# bodies are safe code, and it is five times faster) or "address"; FIRN_FUZZ_FAST=1 does without comparison tracing, dead code
-# and libFuzzer's entropic schedule, which makes targets that open or build whole files three times faster;
-# FIRN_FUZZ_MAX_SECONDS bounds the time per target. One line per target goes to standard output, the rest to fuzz/logs.
+# bodies are safe code, and it is five times faster) or "address"; FIRN_FUZZ_FAST=1 does without comparison tracing and
+# libFuzzer's entropic schedule, which makes targets that open or build whole files three times faster; FIRN_FUZZ_MAX_SECONDS
+# bounds the time per target. One line per target goes to standard output, the rest to fuzz/logs.
 # Needs a nightly compiler and cargo-fuzz; run fuzz/seed.sh first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,7 +17,7 @@ mkdir -p fuzz/logs
 build=()
 schedule=()
 if [ "${FIRN_FUZZ_FAST:-0}" = 1 ]; then
-    build=(--no-trace-compares --strip-dead-code)
+    build=(--no-trace-compares)
     schedule=(-entropic=0)
 fi
 # Contexts of compressors and filters are large; giving them back to the system each time takes longer than filling them.
