@@ -262,27 +262,43 @@ impl TableFile {
             stored.cut(BLOCK_TRAILER_SIZE as u8);
             return Ok(stored);
         }
-        SCRATCH.with_borrow_mut(|Scratch { stored, raw }| {
-            stored.clear();
-            stored.resize(length, 0);
-            self.read_stored(handle, kind, readahead, stored)?;
-            if verify == Verify::Checksum {
-                self.verify_stored(stored, handle, kind)?;
+        SCRATCH.with_borrow_mut(|scratch| {
+            let frame = self.read_compressed(handle, length, dictionary, (verify, readahead), scratch);
+            if scratch.raw.capacity() + scratch.stored.capacity() > SCRATCH_BYTES_MAX {
+                *scratch = Scratch::default();
             }
-            let payload = stored.get(..handle.size as usize).unwrap_or_default();
-            match stored.get(handle.size as usize).copied().unwrap_or_default() {
-                0 => Ok(Frame::from(payload)),
-                type_byte => {
-                    self.decompress(payload, type_byte, kind, dictionary, raw)
-                        .map_err(|error| self.locate_block(error, handle, kind))?;
-                    let frame = Frame::from(raw.as_slice());
-                    if raw.capacity() + stored.capacity() > SCRATCH_BYTES_MAX {
-                        (*stored, *raw) = (Vec::new(), Vec::new());
-                    }
-                    Ok(frame)
-                }
-            }
+            frame
         })
+    }
+
+    /// The payload of a data block that may be compressed, by way of memory that is used again.
+    fn read_compressed(
+        &self,
+        handle: BlockHandle,
+        length: usize,
+        dictionary: Option<&DecompressionDictionary>,
+        (verify, readahead): (Verify, Option<&mut ReadAhead>),
+        Scratch { stored, raw }: &mut Scratch,
+    ) -> Result<Frame> {
+        let kind = BlockKind::Data;
+        // All of it is read over: only what was never used has to be cleared.
+        if stored.len() < length {
+            stored.resize(length, 0);
+        }
+        let stored = stored.get_mut(..length).unwrap_or_default();
+        self.read_stored(handle, kind, readahead, stored)?;
+        if verify == Verify::Checksum {
+            self.verify_stored(stored, handle, kind)?;
+        }
+        let payload = stored.get(..handle.size as usize).unwrap_or_default();
+        match stored.get(handle.size as usize).copied().unwrap_or_default() {
+            0 => Ok(Frame::from(payload)),
+            type_byte => {
+                self.decompress(payload, type_byte, kind, dictionary, raw)
+                    .map_err(|error| self.locate_block(error, handle, kind))?;
+                Ok(Frame::from(raw.as_slice()))
+            }
+        }
     }
 
     fn decompress(

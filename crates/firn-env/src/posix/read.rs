@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use firn_error::{Error, Result};
 
 use super::mmap::ReadMapping;
-use super::{DIRECT_ALIGNMENT, aligned::AlignedBuffer, sys};
+use super::{DIRECT_ALIGNMENT, aligned::with_buffer, sys};
 use crate::file::{AccessPattern, RandomAccessFile, SequentialFile};
 
 /// `pread` until the buffer is full or the file ends.
@@ -38,13 +38,14 @@ fn pread_direct(file: &File, path: &Path, offset: u64, buffer: &mut [u8]) -> Res
     let start = offset / align * align;
     let lead = usize::try_from(offset - start).unwrap_or_default();
     let span = (lead + buffer.len()).div_ceil(DIRECT_ALIGNMENT) * DIRECT_ALIGNMENT;
-    let mut aligned = AlignedBuffer::new(span);
-    let got = pread(file, path, start, aligned.as_mut_slice())?;
-    let count = got.saturating_sub(lead).min(buffer.len());
-    if let (Some(target), Some(source)) = (buffer.get_mut(..count), aligned.as_slice().get(lead..lead + count)) {
-        target.copy_from_slice(source);
-    }
-    Ok(count)
+    with_buffer(span, |aligned| {
+        let got = pread(file, path, start, aligned)?;
+        let count = got.saturating_sub(lead).min(buffer.len());
+        if let (Some(target), Some(source)) = (buffer.get_mut(..count), aligned.get(lead..lead + count)) {
+            target.copy_from_slice(source);
+        }
+        Ok(count)
+    })
 }
 
 fn check_offset(path: &Path, offset: u64, bytes: usize) -> Result<()> {

@@ -74,7 +74,7 @@ fn corrupt(kind: CompressionType, what: impl std::fmt::Display) -> Error {
     Error::corruption(format!("Corrupted compressed block contents: {}: {what}", kind.property_name()))
 }
 
-/// Decompresses `payload` into `out`, which is cleared first and keeps its capacity for the next block.
+/// Decompresses `payload` into `out`, whose bytes it replaces and whose capacity it keeps for the next block.
 ///
 /// `max_bytes` bounds the raw size; pass [`MAX_RAW_BLOCK_BYTES`] when nothing better is known. On error `out` holds
 /// unspecified bytes.
@@ -90,7 +90,10 @@ pub fn decompress(
     max_bytes: usize,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    out.clear();
+    // Snappy and LZ4 write over all of the old bytes: no need to clear as many again.
+    if !matches!(kind, CompressionType::Snappy | CompressionType::Lz4 | CompressionType::Lz4hc) {
+        out.clear();
+    }
     let max_bytes = max_bytes.min(MAX_RAW_BLOCK_BYTES);
     match kind {
         CompressionType::None => {
