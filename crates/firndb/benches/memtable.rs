@@ -1,13 +1,17 @@
 //! Times the memtable alone: inserts in random and in key order, lookups of present and absent keys, scans.
 //!
-//! `cargo bench -p firndb --bench memtable`. Figures are nanoseconds per operation at 450,000 entries of 16+100 bytes, which
-//! is what fills 64 MiB.
+//! `cargo bench -p firndb --bench memtable`. Figures are times per operation at 450,000 entries of 16+100 bytes, which is what
+//! fills 64 MiB.
 #![allow(missing_docs, clippy::disallowed_methods, clippy::disallowed_types, clippy::unwrap_used)]
+
+mod common;
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use common::{ThreadTime, bench, key, shuffle};
+use criterion::Criterion;
 use firn_format::comparator::InternalKeyComparator;
 use firn_format::iterator::InternalIterator;
 use firn_format::key::{InternalKey, SequenceNumber, ValueType};
@@ -15,38 +19,6 @@ use firndb::memtable::{MemTable, MemTableConfig};
 use firndb::read::{GetContext, LookupMode, get_from_memtable};
 
 const COUNT: u64 = 450_000;
-
-fn shuffle(number: u64) -> u64 {
-    let mut x = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    x ^= x >> 32;
-    x.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 20
-}
-
-fn key(number: u64, prefix: &str) -> Vec<u8> {
-    let mut key = prefix.as_bytes().to_vec();
-    key.extend_from_slice(&number.to_be_bytes());
-    key.resize(prefix.len() + 16, b'0');
-    key
-}
-
-/// Processor time of this thread, which a busy machine disturbs less than the clock on the wall.
-fn thread_nanos() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call fills the structure it is given.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-/// Prints the best of `rounds` runs of `work`.
-fn time(label: &str, count: u64, rounds: usize, mut work: impl FnMut()) {
-    let mut best = u64::MAX;
-    for _ in 0..rounds {
-        let start = thread_nanos();
-        work();
-        best = best.min(thread_nanos() - start);
-    }
-    println!("{label:<44} {:>7.1} ns", best as f64 / count as f64);
-}
 
 /// The other candidate: a skip list whose links carry the word of the key they lead to, for one thread.
 struct SkipList {
@@ -124,24 +96,24 @@ impl SkipList {
     }
 }
 
-fn run_skip_list(name: &str, number: impl Fn(u64) -> u64) {
-    println!("-- {name}");
+fn run_skip_list(criterion: &mut Criterion<ThreadTime>, name: &str, number: impl Fn(u64) -> u64) {
+    let mut group = criterion.benchmark_group(name);
     let keys: Vec<Vec<u8>> = (0..COUNT).map(|i| key(number(i), "")).collect();
     let word = |key: &[u8]| u64::from_be_bytes(*key.first_chunk().unwrap());
     let value = [7; 100];
     let mut list = SkipList::new();
-    time("insert", COUNT, 2, || {
+    bench(&mut group, "insert", COUNT, || {
         list = SkipList::new();
         keys.iter().for_each(|key| list.insert(word(key), key, &value));
     });
-    time("seek", 200_000, 3, || {
+    bench(&mut group, "seek", 200_000, || {
         for i in 0..200_000 {
             let found = list.seek(word(&keys[(shuffle(i) % COUNT) as usize]));
             // SAFETY: the keys are all there.
             black_box(unsafe { found.read() });
         }
     });
-    time("scan forward, per entry", COUNT, 2, || {
+    bench(&mut group, "scan forward, per entry", COUNT, || {
         let mut link = list.head[0];
         while !link.node.is_null() {
             // SAFETY: as in `SkipList::insert`.
@@ -153,8 +125,14 @@ fn run_skip_list(name: &str, number: impl Fn(u64) -> u64) {
     });
 }
 
-fn run(name: &str, prefix: &str, stem: &[u8], number: impl Fn(u64) -> u64, filter: bool) {
-    println!("-- {name}");
+fn run(
+    criterion: &mut Criterion<ThreadTime>,
+    name: &str,
+    (prefix, stem): (&str, &[u8]),
+    number: impl Fn(u64) -> u64,
+    filter: bool,
+) {
+    let mut group = criterion.benchmark_group(name);
     let mut config = MemTableConfig { key_stem: stem.to_vec(), ..MemTableConfig::default() };
     if !filter {
         config.filter_bytes = 0;
@@ -163,13 +141,13 @@ fn run(name: &str, prefix: &str, stem: &[u8], number: impl Fn(u64) -> u64, filte
     let mut table = new_table();
     let keys: Vec<Vec<u8>> = (0..COUNT).map(|i| key(number(i), prefix)).collect();
     let value = [7; 100];
-    time("insert", COUNT, 2, || {
+    bench(&mut group, "insert", COUNT, || {
         table = new_table();
         for (i, key) in keys.iter().enumerate() {
             table.add(SequenceNumber(i as u64 + 1), ValueType::Value, key, &value).unwrap();
         }
     });
-    println!("{:<44} {:>7.1} MiB", "memory", table.memory_bytes() as f64 / f64::from(1 << 20));
+    println!("{name}: {:.1} MiB", table.memory_bytes() as f64 / f64::from(1 << 20));
     let lookups = 200_000;
     let probe = |wanted: Box<dyn Fn(u64) -> Vec<u8>>| {
         let targets: Vec<InternalKey> =
@@ -186,28 +164,28 @@ fn run(name: &str, prefix: &str, stem: &[u8], number: impl Fn(u64) -> u64, filte
     };
     let all = keys.clone();
     let present = probe(Box::new(move |i| all[(shuffle(i + 7) % COUNT) as usize].clone()));
-    time("get, present", lookups, 3, || present(&table));
+    bench(&mut group, "get, present", lookups, || present(&table));
     let owned = prefix.to_owned();
     let absent = probe(Box::new(move |i| key(shuffle(i + 12_345_678), &owned)));
-    time("get, absent", lookups, 3, || absent(&table));
+    bench(&mut group, "get, absent", lookups, || absent(&table));
     let mut cursor = table.iter();
     let targets: Vec<InternalKey> = (0..lookups)
         .map(|i| InternalKey::for_seek(&keys[(shuffle(i) % COUNT) as usize], SequenceNumber::MAX))
         .collect();
-    time("seek", lookups, 3, || {
+    bench(&mut group, "seek", lookups, || {
         for target in &targets {
             cursor.seek(target.encoded());
             black_box(cursor.key());
         }
     });
-    time("scan forward, per entry", COUNT, 2, || {
+    bench(&mut group, "scan forward, per entry", COUNT, || {
         cursor.seek_to_first();
         while cursor.valid() {
             black_box((cursor.key(), cursor.value()));
             cursor.next();
         }
     });
-    time("scan backward, per entry", COUNT, 2, || {
+    bench(&mut group, "scan backward, per entry", COUNT, || {
         cursor.seek_to_last();
         while cursor.valid() {
             black_box((cursor.key(), cursor.value()));
@@ -216,26 +194,40 @@ fn run(name: &str, prefix: &str, stem: &[u8], number: impl Fn(u64) -> u64, filte
     });
 }
 
-fn main() {
-    run("random keys", "", b"", shuffle, true);
-    run("random keys, no filter", "", b"", shuffle, false);
-    run("ascending keys", "", b"", |i| i, true);
-    run("random keys with a common prefix", "user:0001:", b"", shuffle, true);
-    run("random keys with a common prefix as stem", "user:0001:", b"user:0001:", shuffle, true);
-    run_skip_list("the skip list with words in its links, random keys", shuffle);
-    run_skip_list("the skip list with words in its links, ascending keys", |i| i);
-    println!("-- random keys, two threads, time on the wall");
-    let table = MemTable::new(InternalKeyComparator::default(), &MemTableConfig::default(), SequenceNumber::ZERO, 1);
-    let start = Instant::now();
-    std::thread::scope(|scope| {
-        for thread in 0..2 {
-            let table = &table;
-            scope.spawn(move || {
-                for i in (thread..COUNT).step_by(2) {
-                    table.add(SequenceNumber(i + 1), ValueType::Value, &key(shuffle(i), ""), &[7; 100]).unwrap();
+/// Two threads insert; the time on the wall, per entry.
+fn run_two_threads(criterion: &mut Criterion<ThreadTime>) {
+    let mut group = criterion.benchmark_group("random keys, two threads, time on the wall");
+    group.bench_function("insert", |bencher| {
+        bencher.iter_custom(|iterations| {
+            let config = MemTableConfig::default();
+            let table = MemTable::new(InternalKeyComparator::default(), &config, SequenceNumber::ZERO, 1);
+            let start = Instant::now();
+            std::thread::scope(|scope| {
+                for thread in 0..2 {
+                    let table = &table;
+                    scope.spawn(move || {
+                        for i in (thread..COUNT).step_by(2) {
+                            let sequence = SequenceNumber(i + 1);
+                            table.add(sequence, ValueType::Value, &key(shuffle(i), ""), &[7; 100]).unwrap();
+                        }
+                    });
                 }
             });
-        }
+            Duration::from_secs_f64(start.elapsed().as_secs_f64() * iterations as f64 / COUNT as f64)
+        });
     });
-    println!("{:<44} {:>7.1} ns", "insert", start.elapsed().as_nanos() as f64 / COUNT as f64);
+}
+
+fn main() {
+    let criterion = &mut common::criterion();
+    let user = "user:0001:";
+    run(criterion, "random keys", ("", b""), shuffle, true);
+    run(criterion, "random keys, no filter", ("", b""), shuffle, false);
+    run(criterion, "ascending keys", ("", b""), |i| i, true);
+    run(criterion, "random keys with a common prefix", (user, b""), shuffle, true);
+    run(criterion, "random keys with a common prefix as stem", (user, user.as_bytes()), shuffle, true);
+    run_skip_list(criterion, "the skip list with words in its links, random keys", shuffle);
+    run_skip_list(criterion, "the skip list with words in its links, ascending keys", |i| i);
+    run_two_threads(criterion);
+    criterion.final_summary();
 }

@@ -1,13 +1,17 @@
 //! Times scans through the layers: table iterator, merge, user iterator. Everything is cached.
 //!
-//! `cargo bench -p firndb --bench scan`. Figures are nanoseconds of processor time per entry or seek, over one million
-//! entries of 16+100 bytes: alone in one table, or with every tenth of them newer in a memtable and in a second table.
+//! `cargo bench -p firndb --bench scan`. Figures are processor time per entry or seek, over one million entries of 16+100
+//! bytes: alone in one table, or with every tenth of them newer in a memtable and in a second table.
 #![allow(missing_docs, clippy::disallowed_methods, clippy::unwrap_used)]
+
+mod common;
 
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 
+use common::{ThreadTime, bench, key, shuffle};
+use criterion::Criterion;
 use firn_env::{Env, FileOptions};
 use firn_format::comparator::InternalKeyComparator;
 use firn_format::iterator::InternalIterator;
@@ -21,36 +25,6 @@ use firndb::read::{DbIterator, DbIteratorConfig, MergingIterator};
 
 const COUNT: u64 = 1_000_000;
 
-fn thread_nanos() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call fills the structure it is given.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-/// Prints the best of three runs of `work`.
-fn time(label: &str, count: u64, mut work: impl FnMut()) {
-    let mut best = u64::MAX;
-    for _ in 0..3 {
-        let start = thread_nanos();
-        work();
-        best = best.min(thread_nanos() - start);
-    }
-    println!("{label:<56} {:>7.1} ns", best as f64 / count as f64);
-}
-
-fn key(number: u64) -> [u8; 16] {
-    let mut key = [b'0'; 16];
-    key[..8].copy_from_slice(&number.to_be_bytes());
-    key
-}
-
-fn shuffle(number: u64) -> u64 {
-    let mut x = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    x ^= x >> 32;
-    x.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 20
-}
-
 fn table(env: &Env, path: &str, sequence: u64, step: usize) -> Arc<TableReader> {
     let file = env.fs().new_writable_file(Path::new(path), &FileOptions::default()).unwrap();
     let options = TableBuilderOptions {
@@ -60,7 +34,7 @@ fn table(env: &Env, path: &str, sequence: u64, step: usize) -> Arc<TableReader> 
     };
     let mut builder = TableBuilder::new(options, file).unwrap();
     for number in (0..COUNT).step_by(step) {
-        let ikey = InternalKey::new(&key(number), SequenceNumber(sequence), ValueType::Value);
+        let ikey = InternalKey::new(&key(number, ""), SequenceNumber(sequence), ValueType::Value);
         builder.add(ikey.encoded(), &[b'v'; 100]).unwrap();
     }
     builder.finish().unwrap();
@@ -127,15 +101,16 @@ impl InternalIterator for Child {
     }
 }
 
-fn scan<I: InternalIterator>(label: &str, cursor: &mut I) {
-    time(&format!("{label}: forward"), COUNT, || {
+fn scan<I: InternalIterator>(criterion: &mut Criterion<ThreadTime>, name: &str, cursor: &mut I) {
+    let mut group = criterion.benchmark_group(name);
+    bench(&mut group, "forward", COUNT, || {
         cursor.seek_to_first();
         while cursor.valid() {
             black_box((cursor.key(), cursor.value()));
             cursor.next();
         }
     });
-    time(&format!("{label}: backward"), COUNT, || {
+    bench(&mut group, "backward", COUNT, || {
         cursor.seek_to_last();
         while cursor.valid() {
             black_box((cursor.key(), cursor.value()));
@@ -144,11 +119,12 @@ fn scan<I: InternalIterator>(label: &str, cursor: &mut I) {
     });
 }
 
-fn user_scan(label: &str, children: Vec<Child>) {
+fn user_scan(criterion: &mut Criterion<ThreadTime>, name: &str, children: Vec<Child>) {
+    let mut group = criterion.benchmark_group(name);
     let order = InternalKeyComparator::default();
     let config = DbIteratorConfig::new(order.clone(), SequenceNumber::MAX);
     let mut cursor = DbIterator::new(MergingIterator::new(order, children), config);
-    time(&format!("{label}: forward"), COUNT, || {
+    bench(&mut group, "forward", COUNT, || {
         cursor.seek_to_first();
         let mut count = 0;
         while cursor.valid() {
@@ -158,7 +134,7 @@ fn user_scan(label: &str, children: Vec<Child>) {
         }
         assert_eq!(count, COUNT);
     });
-    time(&format!("{label}: backward"), COUNT, || {
+    bench(&mut group, "backward", COUNT, || {
         cursor.seek_to_last();
         while cursor.valid() {
             black_box((cursor.key(), cursor.value()));
@@ -166,9 +142,9 @@ fn user_scan(label: &str, children: Vec<Child>) {
         }
     });
     let seeks = 50_000;
-    time(&format!("{label}: seek + 10 nexts"), seeks, || {
+    bench(&mut group, "seek + 10 nexts", seeks, || {
         for i in 0..seeks {
-            cursor.seek(&key(shuffle(i) % COUNT));
+            cursor.seek(&key(shuffle(i) % COUNT, ""));
             for _ in 0..10 {
                 if cursor.valid() {
                     black_box((cursor.key(), cursor.value()));
@@ -186,21 +162,25 @@ fn main() {
     let memtable = MemTable::new(InternalKeyComparator::default(), &MemTableConfig::default(), SequenceNumber::ZERO, 1);
     for i in 0..COUNT / 10 {
         let number = shuffle(i) % COUNT;
-        memtable.add(SequenceNumber(10 + i), ValueType::Value, &key(number), &[b'w'; 100]).unwrap();
+        memtable.add(SequenceNumber(10 + i), ValueType::Value, &key(number, ""), &[b'w'; 100]).unwrap();
     }
     let memtable = Arc::new(memtable);
     let empty =
         Arc::new(MemTable::new(InternalKeyComparator::default(), &MemTableConfig::default(), SequenceNumber::ZERO, 2));
     let options = TableReadOptions::default();
-    scan("table iterator", &mut bottom.iter(&options));
+    let criterion = &mut common::criterion();
+    scan(criterion, "table iterator", &mut bottom.iter(&options));
     let order = InternalKeyComparator::default();
-    scan("merge of one", &mut MergingIterator::new(order, vec![Child::Table(bottom.iter(&options))]));
+    scan(criterion, "merge of one", &mut MergingIterator::new(order, vec![Child::Table(bottom.iter(&options))]));
     user_scan(
+        criterion,
         "user iterator over one table and an empty memtable",
         vec![Child::MemTable(empty.iter()), Child::Table(bottom.iter(&options))],
     );
     user_scan(
+        criterion,
         "user iterator over memtable and two tables",
         vec![Child::MemTable(memtable.iter()), Child::Table(upper.iter(&options)), Child::Table(bottom.iter(&options))],
     );
+    criterion.final_summary();
 }
