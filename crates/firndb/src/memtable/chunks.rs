@@ -1,7 +1,7 @@
 //! Memory for arenas by the chunk, and the pool in which huge pages of freed memtables wait for the next ones.
 //!
 //! An arena takes chunks from here and gives them back together when its memtable goes. Always true here: the pool holds
-//! whole huge pages only, at most [`POOLED_CHUNKS`], none once no arena is left, and none that nobody needed for
+//! whole huge pages only, at most [`POOLED_CHUNKS`], none once no arena is left, and none when no arena took one for
 //! [`LOOK_MICROS`], so that a database that is written to slowly or not at all keeps what its memtables fill and no more.
 
 use std::alloc::{Layout, handle_alloc_error};
@@ -15,7 +15,7 @@ use firn_env::{Clock, SystemClock, thread};
 /// Chunks that the pool keeps at most: 128 MiB, two memtables of the default size.
 const POOLED_CHUNKS: usize = if CAN_WATCH { 64 } else { 0 };
 /// The pool is looked at so often, by a thread that exists while there is something in it.
-const LOOK_MICROS: u64 = 250_000;
+const LOOK_MICROS: u64 = 100_000;
 /// Neither Miri nor a model checker wants threads that outlive a test.
 const CAN_WATCH: bool = !cfg!(any(miri, feature = "shuttle"));
 
@@ -52,8 +52,9 @@ pub(super) fn give_back(chunks: impl Iterator<Item = Chunk>) {
 }
 
 /// Keeps the huge pages of freed memtables for the next ones: a page that the kernel has to clear and map again costs the
-/// writer that touches it first some 150 µs, which was a sixth of all time of a random fill. A chunk that nobody took for
-/// a quarter of a second would spare its next user less than a thousandth of the time between, and goes.
+/// writer that touches it first some 150 µs, which was a sixth of all time of a random fill. Where writers take less than
+/// one in a tenth of a second that is not worth the memory; where they take more, what was left over all this time goes
+/// by and by.
 struct ChunkPool {
     free: StaticMutex<Free>,
     arenas: AtomicUsize,
@@ -63,6 +64,8 @@ struct Free {
     chunks: Vec<Chunk>,
     /// The fewest chunks since the last look: so many were not needed in this time.
     idle: usize,
+    /// Whether somebody wanted one since the last look.
+    wanted: bool,
     /// Whether somebody looks.
     watched: bool,
 }
@@ -70,7 +73,7 @@ struct Free {
 impl ChunkPool {
     const fn new() -> Self {
         Self {
-            free: StaticMutex::new(Free { chunks: Vec::new(), idle: 0, watched: false }),
+            free: StaticMutex::new(Free { chunks: Vec::new(), idle: 0, wanted: false, watched: false }),
             arenas: AtomicUsize::new(0),
         }
     }
@@ -79,6 +82,7 @@ impl ChunkPool {
         let mut free = self.free.lock();
         let chunk = free.chunks.pop();
         free.idle = free.idle.min(free.chunks.len());
+        free.wanted = true;
         chunk
     }
 
@@ -110,6 +114,7 @@ impl ChunkPool {
     fn release_idle(&self) {
         let mut free = self.free.lock();
         let idle = free.idle.min(free.chunks.len());
+        let idle = if std::mem::take(&mut free.wanted) { idle.div_ceil(8) } else { idle };
         // Those at the end were used last: their lines may still be near.
         let rest: Vec<Chunk> = free.chunks.drain(..idle).collect();
         free.idle = free.chunks.len();
@@ -276,7 +281,7 @@ mod tests {
         assert_eq!(taken.len(), 6);
         pool.put(taken.into_iter());
         pool.release_idle();
-        assert_eq!(kept(&pool), 6, "never less than four were left");
+        assert_eq!(kept(&pool), 9, "four were not needed by writers that go on: of these one goes");
         assert!(pool.is_in_use());
         pool.release_idle();
         assert_eq!(kept(&pool), 0);
