@@ -192,6 +192,21 @@ pub trait WritableFile: Send + Sync + Debug {
     fn sync_handle(&self) -> Option<Arc<dyn FileSync>> {
         None
     }
+
+    /// A handle that reserves disk space ahead of the appends, usable by another thread while this one appends. `None`
+    /// when this file gains nothing by that.
+    fn space_handle(&self) -> Option<Arc<dyn FileSpace>> {
+        None
+    }
+}
+
+/// Reserves disk space for a file to which somebody else appends, so that appends do not wait for the file system to find
+/// it. Does nothing once the file was closed.
+pub trait FileSpace: Send + Sync + Debug {
+    /// Reserves what the first `bytes` bytes of the file take, without making it longer. A hint: what is refused, or not
+    /// reserved because the disk is rather full, appends reserve as they come to it. Closing the file gives back what it
+    /// does not fill.
+    fn reserve(&self, bytes: u64);
 }
 
 /// Makes a file's flushed bytes durable while somebody else appends. Stays usable after the file was closed.

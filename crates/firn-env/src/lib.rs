@@ -28,7 +28,7 @@ pub mod thread;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use env::Env;
 pub use file::{
-    AccessPattern, Directory, FileLock, FileOptions, FileSync, FileSystem, RandomAccessFile, SequentialFile,
+    AccessPattern, Directory, FileLock, FileOptions, FileSpace, FileSync, FileSystem, RandomAccessFile, SequentialFile,
     WritableFile, create_dir_all, read_file, write_file,
 };
 pub use firn_error::{Error, Result};

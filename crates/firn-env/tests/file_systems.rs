@@ -356,6 +356,44 @@ fn an_open_mapped_log_reserves_blocks_and_gives_them_back() {
 }
 
 #[test]
+fn space_reserved_ahead_is_invisible_and_given_back() {
+    use std::os::unix::fs::MetadataExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("000001.log");
+    let blocks = || std::fs::metadata(&path).unwrap().blocks() * 512;
+    let fs = PosixFileSystem::new();
+    let options = FileOptions { mapped_log: true, ..Default::default() };
+    // Closed within its first window, at its end, and behind what was reserved.
+    for records in [1, 64, 3000] {
+        let mut file = fs.new_writable_file(&path, &options).unwrap();
+        let record = pattern(4096, 5);
+        file.append(&record).unwrap();
+        let Some(space) = file.space_handle() else {
+            eprintln!("skipped: no mapped logs here");
+            return;
+        };
+        let visible = fs.file_size(&path).unwrap();
+        space.reserve(9 << 20);
+        assert!(blocks() >= 9 << 20, "{}", blocks());
+        assert_eq!(fs.file_size(&path).unwrap(), visible, "readers see nothing of it");
+        (1..records).for_each(|_| file.append(&record).unwrap());
+        file.close().unwrap();
+        let size = records * record.len() as u64;
+        assert_eq!(fs.file_size(&path).unwrap(), size);
+        assert!(blocks() <= size + (64 << 10), "{} of {size} bytes", blocks());
+        space.reserve(9 << 20);
+        assert!(blocks() <= size + (64 << 10), "the log was closed");
+        assert!(read_file(&fs, &path, u64::MAX).unwrap().chunks(record.len()).all(|part| part == record));
+    }
+    // More than the disk has to spare is not even tried.
+    let mut file = fs.new_writable_file(&path, &options).unwrap();
+    let before = blocks();
+    file.space_handle().unwrap().reserve(fs.free_space_bytes(dir.path()).unwrap() / 4);
+    assert_eq!(blocks(), before);
+    file.append(b"record").unwrap();
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn an_open_mapped_log_keeps_little_of_itself_in_memory() {
     let dir = tempfile::tempdir().unwrap();

@@ -230,3 +230,39 @@ fn a_manifest_goes_with_the_first_job_after_another_took_its_place() {
     }
     assert_eq!(seen.len(), 4, "each flush began a new one");
 }
+
+#[test]
+fn a_flush_reserves_for_the_new_wal_what_the_old_one_took() {
+    use std::os::unix::fs::MetadataExt;
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = Options::default();
+    options.db.create_if_missing = true;
+    options.cf.write_buffer_size = 16 << 20;
+    let db = Db::open(dir.path(), options.clone()).unwrap();
+    let newest_wal = || {
+        let names = Env::default().fs().children(dir.path()).unwrap();
+        let name = names.iter().filter(|name| name.ends_with(".log")).max().unwrap();
+        let metadata = std::fs::metadata(dir.path().join(name)).unwrap();
+        (metadata.len(), metadata.blocks() * 512)
+    };
+    db.put("small", "value").unwrap();
+    let is_reserved = newest_wal().0 > 1000;
+    flush(&db).unwrap();
+    assert!(newest_wal().1 < 1 << 20, "a small WAL is followed by a small one");
+    for i in 0..3000 {
+        db.put(format!("key{i:04}"), [b'v'; 1000]).unwrap();
+    }
+    flush(&db).unwrap();
+    let (visible, taken) = newest_wal();
+    assert!(visible < 1 << 20, "{visible}");
+    if is_reserved {
+        assert!((3_000_000..4 << 20).contains(&taken), "{taken}");
+    } else {
+        eprintln!("skipped: this file system reserves nothing");
+    }
+    db.put("last", "value").unwrap();
+    drop(db);
+    assert!(newest_wal().1 < 64 << 10, "closing gives back what was not filled");
+    let db = Db::open(dir.path(), options.clone()).unwrap();
+    assert_eq!(db.get("last").unwrap().as_deref(), Some(b"value".as_slice()));
+}

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn_env::{
-    AccessPattern, Clock, Directory, FileLock, FileOptions, FileSync, FileSystem, RandomAccessFile, SequentialFile,
-    WritableFile,
+    AccessPattern, Clock, Directory, FileLock, FileOptions, FileSpace, FileSync, FileSystem, RandomAccessFile,
+    SequentialFile, WritableFile,
 };
 use firn_error::Result;
 use firn_format::filename::{self, FileKind};
@@ -193,6 +193,9 @@ impl WritableFile for ObservedWriter {
     }
     fn sync_handle(&self) -> Option<Arc<dyn FileSync>> {
         self.inner.sync_handle()
+    }
+    fn space_handle(&self) -> Option<Arc<dyn FileSpace>> {
+        self.inner.space_handle()
     }
 }
 

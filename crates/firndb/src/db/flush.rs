@@ -123,6 +123,7 @@ impl DbInner {
         let several_families = state.families.len() > 1 || self.options().allow_2pc;
         let synced = MutexGuard::unlocked(state, || {
             thread::catch_panic("the flush", || {
+                self.log_ahead.reserve();
                 self.report_flush_begin(job, &parts, request.reason);
                 // What is flushed must not be ahead of what other families have only in a WAL.
                 if several_families { self.sync_closed_wals() } else { Ok(()) }

@@ -26,6 +26,7 @@ pub(crate) mod ingest;
 pub(crate) mod insert;
 pub(crate) mod layout;
 pub(crate) mod live_files;
+pub(crate) mod log_ahead;
 pub(crate) mod manage;
 pub(crate) mod open;
 pub(crate) mod periodic;
@@ -63,6 +64,7 @@ use column_family::{ColumnFamilyData, FamilyRegistry, FamilyState};
 use error_handler::ErrorHandler;
 use flush::FlushRequest;
 use layout::{DirectoryHandles, Layout};
+use log_ahead::LogAhead;
 use snapshot::{Snapshot, SnapshotList, SnapshotReleased};
 use tables::Tables;
 use write::LogState;
@@ -113,6 +115,8 @@ pub(crate) struct DbInner {
     pub(crate) writers: WriteThread,
     /// The WAL; its lock is taken by whoever leads the write queue, and by syncs.
     pub(crate) log: Mutex<LogState>,
+    /// Space of the current WAL that a flush will reserve.
+    pub(crate) log_ahead: LogAhead,
     /// Bits of [`attention`].
     pub(crate) attention: AtomicU32,
     /// Everything that changes rarely.

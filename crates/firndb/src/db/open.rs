@@ -26,6 +26,7 @@ use super::column_family::{FamilyIdentity, FamilyRegistry, FamilyState};
 use super::file_events::ObservedFileSystem;
 use super::handle::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME, Db};
 use super::layout::{DirectoryHandles, Layout};
+use super::log_ahead::LogAhead;
 use super::snapshot::SnapshotList;
 use super::tables::Tables;
 use super::write::LogState;
@@ -534,6 +535,7 @@ impl Opening {
                     usize::try_from(self.options.max_write_batch_group_size_bytes).unwrap_or(usize::MAX),
                 ),
                 log: Mutex::new(LogState::default()),
+                log_ahead: LogAhead::default(),
                 attention: AtomicU32::new(0),
                 state: Mutex::new(DbState::new(versions, states, controller)),
                 background: Condvar::new(),

@@ -427,6 +427,9 @@ impl DbInner {
             if let Some(last) = state.live_wals.back_mut() {
                 last.size_bytes = old.size_bytes();
             }
+            if let Some(new) = &log.writer {
+                self.log_ahead.note(&old, new, self.wal_block_bytes(&self.options()));
+            }
             log.unsynced.push(old);
         }
         log.directory_synced = false;

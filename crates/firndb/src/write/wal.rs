@@ -7,7 +7,9 @@
 //! file's sync returned and, for a new log, its directory was synced. A writer that failed once refuses further records,
 //! because the file may end in the middle of one.
 
-use firn_env::{SequentialFile, WritableFile};
+use std::sync::Arc;
+
+use firn_env::{FileSpace, SequentialFile, WritableFile};
 use firn_error::{Error, Result};
 use firn_format::batch;
 use firn_format::key::{FileNumber, SequenceNumber};
@@ -226,6 +228,11 @@ impl WalWriter {
             None => self.sync(use_fsync).and_then(|()| self.file.close()),
         };
         self.remember(finished)
+    }
+
+    /// What reserves disk space for this log while somebody appends to it; `None` where that gains nothing.
+    pub fn space_handle(&self) -> Option<Arc<dyn FileSpace>> {
+        self.file.space_handle()
     }
 
     fn usable(&self) -> Result<()> {
