@@ -232,37 +232,42 @@ fn a_manifest_goes_with_the_first_job_after_another_took_its_place() {
 }
 
 #[test]
-fn a_flush_reserves_for_the_new_wal_what_the_old_one_took() {
+fn the_flush_of_a_full_memtable_reserves_for_the_new_wal_what_the_old_one_took() {
     use std::os::unix::fs::MetadataExt;
     let dir = tempfile::tempdir().unwrap();
     let mut options = Options::default();
     options.db.create_if_missing = true;
-    options.cf.write_buffer_size = 16 << 20;
+    options.cf.write_buffer_size = 4 << 20;
     let db = Db::open(dir.path(), options.clone()).unwrap();
     let newest_wal = || {
         let names = Env::default().fs().children(dir.path()).unwrap();
-        let name = names.iter().filter(|name| name.ends_with(".log")).max().unwrap();
-        let metadata = std::fs::metadata(dir.path().join(name)).unwrap();
-        (metadata.len(), metadata.blocks() * 512)
+        let name = names.into_iter().filter(|name| name.ends_with(".log")).max().unwrap();
+        let metadata = std::fs::metadata(dir.path().join(&name)).unwrap();
+        (name, metadata.len(), metadata.blocks() * 512)
     };
-    db.put("small", "value").unwrap();
-    let is_reserved = newest_wal().0 > 1000;
+    let put = |i: u32| db.put(format!("key{i:04}"), [b'v'; 1000]).unwrap();
+    put(0);
+    let is_reserved = newest_wal().1 > 5000;
+    (1..3000).for_each(put);
     flush(&db).unwrap();
-    assert!(newest_wal().1 < 1 << 20, "a small WAL is followed by a small one");
-    for i in 0..3000 {
-        db.put(format!("key{i:04}"), [b'v'; 1000]).unwrap();
-    }
-    flush(&db).unwrap();
-    let (visible, taken) = newest_wal();
+    assert!(newest_wal().2 < 1 << 20, "perhaps nobody writes any more");
+    let first = newest_wal().0;
+    let filled = (3000..20_000).position(|i| {
+        put(i);
+        newest_wal().0 != first
+    });
+    let filled = filled.unwrap() as u64 * 1000;
+    db.wait_for_compact().unwrap();
+    let (_, visible, taken) = newest_wal();
     assert!(visible < 1 << 20, "{visible}");
     if is_reserved {
-        assert!((3_000_000..4 << 20).contains(&taken), "{taken}");
+        assert!((filled..filled + (1 << 20)).contains(&taken), "{taken} after {filled}");
     } else {
         eprintln!("skipped: this file system reserves nothing");
     }
-    db.put("last", "value").unwrap();
+    put(1);
     drop(db);
-    assert!(newest_wal().1 < 64 << 10, "closing gives back what was not filled");
-    let db = Db::open(dir.path(), options.clone()).unwrap();
-    assert_eq!(db.get("last").unwrap().as_deref(), Some(b"value".as_slice()));
+    assert!(newest_wal().2 < 64 << 10, "closing gives back what was not filled");
+    let db = Db::open(dir.path(), options).unwrap();
+    assert_eq!(db.get("key0001").unwrap().as_deref(), Some([b'v'; 1000].as_slice()));
 }

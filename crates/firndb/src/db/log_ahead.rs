@@ -1,9 +1,10 @@
 //! Disk space for the next WAL, reserved by a flush instead of by writers.
 //!
 //! A writer whose append reaches space that is not reserved yet waits until the file system found some, which takes it up to
-//! ten milliseconds where it has to read its maps first. Who switches to a new WAL leaves a note here, and the flush of the
-//! memtable that was switched with it, which runs in the background at once, reserves as much for the new WAL as the old one
-//! had grown to. Always true here: at most one note waits, that of the current WAL; one that nobody reads costs nothing.
+//! ten milliseconds where it has to read its maps first. A writer that switches to a new WAL because a memtable is full leaves
+//! a note here, and the flush of that memtable, which runs in the background at once, reserves as much for the new WAL as
+//! the old one had grown to. Flushes that somebody asks for leave none: perhaps nothing is written after them. Always true
+//! here: at most one note waits, that of the last such WAL; one whose WAL was closed meanwhile does nothing.
 
 use std::sync::Arc;
 

@@ -427,9 +427,6 @@ impl DbInner {
             if let Some(last) = state.live_wals.back_mut() {
                 last.size_bytes = old.size_bytes();
             }
-            if let Some(new) = &log.writer {
-                self.log_ahead.note(&old, new, self.wal_block_bytes(&self.options()));
-            }
             log.unsynced.push(old);
         }
         log.directory_synced = false;
@@ -641,7 +638,13 @@ impl DbInner {
         if self.options().atomic_flush {
             ids = state.families.keys().copied().collect();
         }
+        let before = log.current_number();
         self.switch_memtables(log, state, &ids)?;
+        if let (Some(old), Some(new)) = (log.unsynced.last(), &log.writer)
+            && old.number() == before
+        {
+            self.log_ahead.note(old, new, self.wal_block_bytes(&self.options()));
+        }
         if reason != FlushReason::WriteBufferFull {
             for id in &ids {
                 if let Some(family) = state.families.get_mut(id) {
