@@ -20,6 +20,9 @@ use crate::rate_limiter::{IoKind, IoPriority, RateLimiter};
 /// Write-back is never asked for the last so many bytes: they would soon be written again.
 const RANGE_SYNC_LAG_BYTES: u64 = 1 << 20;
 
+/// Buffers up to this size grow as they need; beyond, they get their whole capacity at once.
+const SMALL_BUFFER_BYTES: usize = 64 << 10;
+
 /// Makes the bytes of an open file durable; shared by all writers of this file system.
 #[derive(Debug)]
 pub(super) struct PosixSync {
@@ -196,6 +199,10 @@ impl WritableFile for BufferedFile {
             if data.len() >= self.capacity {
                 return self.write_out(data);
             }
+        }
+        if self.buffer.len() + data.len() > self.buffer.capacity() && self.buffer.capacity() >= SMALL_BUFFER_BYTES {
+            // A file that needs more than a little is a large one: growing by steps would leave as much garbage again.
+            self.buffer.reserve_exact(self.capacity - self.buffer.len());
         }
         self.buffer.extend_from_slice(data);
         Ok(())
