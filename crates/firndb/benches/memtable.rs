@@ -101,11 +101,15 @@ fn run_skip_list(criterion: &mut Criterion<ThreadTime>, name: &str, number: impl
     let keys: Vec<Vec<u8>> = (0..COUNT).map(|i| key(number(i), "")).collect();
     let word = |key: &[u8]| u64::from_be_bytes(*key.first_chunk().unwrap());
     let value = [7; 100];
-    let mut list = SkipList::new();
-    bench(&mut group, "insert", COUNT, || {
-        list = SkipList::new();
+    let filled = || {
+        let mut list = SkipList::new();
         keys.iter().for_each(|key| list.insert(word(key), key, &value));
+        list
+    };
+    bench(&mut group, "insert", COUNT, || {
+        black_box(filled());
     });
+    let mut list = filled();
     bench(&mut group, "seek", 200_000, || {
         for i in 0..200_000 {
             let found = list.seek(word(&keys[(shuffle(i) % COUNT) as usize]));
@@ -138,15 +142,19 @@ fn run(
         config.filter_bytes = 0;
     }
     let new_table = || Arc::new(MemTable::new(InternalKeyComparator::default(), &config, SequenceNumber::ZERO, 1));
-    let mut table = new_table();
     let keys: Vec<Vec<u8>> = (0..COUNT).map(|i| key(number(i), prefix)).collect();
     let value = [7; 100];
-    bench(&mut group, "insert", COUNT, || {
-        table = new_table();
+    let filled = || {
+        let table = new_table();
         for (i, key) in keys.iter().enumerate() {
             table.add(SequenceNumber(i as u64 + 1), ValueType::Value, key, &value).unwrap();
         }
+        table
+    };
+    bench(&mut group, "insert", COUNT, || {
+        black_box(filled());
     });
+    let table = filled();
     println!("{name}: {:.1} MiB", table.memory_bytes() as f64 / f64::from(1 << 20));
     let lookups = 200_000;
     let probe = |wanted: Box<dyn Fn(u64) -> Vec<u8>>| {
