@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use firn_env::pages::{Backing, HUGE_PAGE_BYTES, map_zeroed, unmap};
 use firn_env::sync::StaticMutex;
+use firn_env::thread::Elapsed;
 use firn_env::{Clock, SystemClock, thread};
 
 /// Chunks that the pool keeps at most: 128 MiB, two memtables of the default size.
@@ -20,7 +21,7 @@ const LOOK_MICROS: u64 = 100_000;
 const CAN_WATCH: bool = !cfg!(any(miri, feature = "shuttle"));
 
 /// The pool of all databases of the process.
-static POOL: ChunkPool = ChunkPool::new();
+static POOL: ChunkPool = ChunkPool::new(LOOK_MICROS);
 
 /// Tells the pool of an arena that [`give_back`] will end.
 pub(super) fn announce_arena() {
@@ -58,31 +59,38 @@ pub(super) fn give_back(chunks: impl Iterator<Item = Chunk>) {
 struct ChunkPool {
     free: StaticMutex<Free>,
     arenas: AtomicUsize,
+    /// So long after somebody wanted a chunk others are kept.
+    patience_micros: u64,
 }
 
 struct Free {
     chunks: Vec<Chunk>,
     /// The fewest chunks since the last look: so many were not needed in this time.
     idle: usize,
-    /// Whether somebody wanted one since the last look.
-    wanted: bool,
+    /// Since when nobody wanted one; none if nobody ever did.
+    unwanted: Option<Elapsed>,
     /// Whether somebody looks.
     watched: bool,
 }
 
 impl ChunkPool {
-    const fn new() -> Self {
+    const fn new(patience_micros: u64) -> Self {
         Self {
-            free: StaticMutex::new(Free { chunks: Vec::new(), idle: 0, wanted: false, watched: false }),
+            free: StaticMutex::new(Free { chunks: Vec::new(), idle: 0, unwanted: None, watched: false }),
             arenas: AtomicUsize::new(0),
+            patience_micros,
         }
+    }
+
+    fn is_wanted(&self, free: &Free) -> bool {
+        free.unwanted.is_some_and(|time| time.micros() < self.patience_micros)
     }
 
     fn take(&self) -> Option<Chunk> {
         let mut free = self.free.lock();
         let chunk = free.chunks.pop();
         free.idle = free.idle.min(free.chunks.len());
-        free.wanted = true;
+        free.unwanted = Some(Elapsed::start());
         chunk
     }
 
@@ -92,8 +100,9 @@ impl ChunkPool {
         // What does not stay goes after the lock is released.
         let mut rest = Vec::new();
         let mut free = self.free.lock();
+        let keeps = !last_arena && self.is_wanted(&free);
         for chunk in chunks {
-            if !last_arena && chunk.is_poolable() && free.chunks.len() < POOLED_CHUNKS {
+            if keeps && chunk.is_poolable() && free.chunks.len() < POOLED_CHUNKS {
                 free.chunks.push(chunk);
             } else {
                 rest.push(chunk);
@@ -114,9 +123,9 @@ impl ChunkPool {
     fn release_idle(&self) {
         let mut free = self.free.lock();
         let idle = free.idle.min(free.chunks.len());
-        let idle = if std::mem::take(&mut free.wanted) { idle.div_ceil(8) } else { idle };
+        let goes = if self.is_wanted(&free) { idle.div_ceil(8) } else { free.chunks.len() };
         // Those at the end were used last: their lines may still be near.
-        let rest: Vec<Chunk> = free.chunks.drain(..idle).collect();
+        let rest: Vec<Chunk> = free.chunks.drain(..goes).collect();
         free.idle = free.chunks.len();
         free.watched = free.idle > 0;
         drop(free);
@@ -241,9 +250,11 @@ mod tests {
         (0..count).map(|_| Chunk::huge(HUGE_PAGE_BYTES))
     }
 
+    /// A pool that somebody took from a moment ago.
     fn pool_of(arenas: usize) -> ChunkPool {
-        let pool = ChunkPool::new();
+        let pool = ChunkPool::new(u64::MAX);
         pool.arenas.store(arenas, Ordering::Relaxed);
+        assert!(pool.take().is_none());
         pool
     }
 
@@ -273,7 +284,7 @@ mod tests {
 
     #[test]
     fn what_nobody_needs_between_two_looks_goes() {
-        let pool = pool_of(5);
+        let mut pool = pool_of(6);
         pool.put(pages(10));
         pool.release_idle();
         assert_eq!(kept(&pool), 10, "they came since the last look");
@@ -283,9 +294,13 @@ mod tests {
         pool.release_idle();
         assert_eq!(kept(&pool), 9, "four were not needed by writers that go on: of these one goes");
         assert!(pool.is_in_use());
+        pool.patience_micros = 0;
         pool.release_idle();
-        assert_eq!(kept(&pool), 0);
+        assert_eq!(kept(&pool), 0, "nobody wants any");
         assert!(!pool.is_in_use(), "nobody looks at an empty pool");
+        assert!(!pool.put(pages(1)));
+        assert_eq!(kept(&pool), 0, "still nobody does");
+        pool.patience_micros = u64::MAX;
         assert!(pool.put(pages(1)), "the next one is told to look");
     }
 }
