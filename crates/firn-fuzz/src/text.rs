@@ -29,9 +29,7 @@ fn config(flags: u8) -> ConfigOptions {
 pub fn options_file(data: &[u8]) {
     let (flags, data) = flags(data);
     let Ok(text) = std::str::from_utf8(data) else { return };
-    if let Ok(mut file) = OptionsFile::parse(text) {
-        // Empty values are not printed.
-        file.sections.iter_mut().for_each(|section| section.entries.retain(|(_, value)| !value.is_empty()));
+    if let Ok(file) = OptionsFile::parse(text) {
         let printed = file.to_string();
         let again = OptionsFile::parse(&printed).unwrap_or_else(|error| panic!("{error}\n{printed}"));
         assert_eq!(again.sections, file.sections, "{printed}");

@@ -277,6 +277,15 @@ pub trait OptionSet: Default + Clone + 'static {
         entries
     }
 
+    /// The [`entries`](Self::entries) that have to be written for the structure to come back: an empty text is left out, as
+    /// RocksDB does, unless the default is not empty.
+    fn written_entries(&self, dialect: Dialect) -> Vec<(String, String)> {
+        let default = Self::default();
+        let tells = |name: &str| default.get_text(name).is_some_and(|text| !text.is_empty());
+        let is_written = |(name, value): &(String, String)| !value.is_empty() || tells(name);
+        self.entries(dialect).into_iter().filter(is_written).collect()
+    }
+
     /// The options that were given a value and have no effect, with their texts; kept text too.
     fn ineffective(&self) -> Vec<(String, String)> {
         let default = Self::default();
@@ -292,13 +301,14 @@ pub trait OptionSet: Default + Clone + 'static {
         found
     }
 
-    /// The option string of the structure: `name=value` joined by `delimiter`, without empty values.
+    /// The option string of the structure: its [`written_entries`](Self::written_entries) as `name=value`, joined by
+    /// `delimiter`.
     fn to_text(&self, dialect: Dialect, delimiter: &str) -> String {
         let mut text = String::new();
-        for (name, value) in self.entries(dialect).iter().filter(|(_, value)| !value.is_empty()) {
-            text.push_str(name);
+        for (name, value) in self.written_entries(dialect) {
+            text.push_str(&name);
             text.push('=');
-            text.push_str(value);
+            text.push_str(&value);
             text.push_str(delimiter);
         }
         text

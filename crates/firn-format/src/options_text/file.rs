@@ -297,7 +297,7 @@ impl std::fmt::Display for OptionsFile {
                 SectionKind::Table { factory, name } => write!(f, "[TableOptions/{factory} \"{}\"]", escape(name))?,
             }
             f.write_str("\n  ")?;
-            for (name, value) in section.entries.iter().filter(|(_, value)| !value.is_empty()) {
+            for (name, value) in &section.entries {
                 write!(f, "{name}={value}\n  ")?;
             }
             f.write_str("\n")?;

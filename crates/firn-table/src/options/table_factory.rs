@@ -139,6 +139,15 @@ impl TableFactory {
         }
     }
 
+    /// Those of [`entries`](Self::entries) that have to be written ([`OptionSet::written_entries`]).
+    pub fn written_entries(&self, dialect: Dialect) -> Vec<(String, String)> {
+        match self {
+            Self::BlockBased(options) => options.written_entries(dialect),
+            Self::Plain(options) => options.written_entries(dialect),
+            Self::Cuckoo(options) => options.written_entries(dialect),
+        }
+    }
+
     /// Reads `text` as options of the format that the alias key (`block_based_table_factory`, ...) stands for. The options
     /// that `text` does not mention keep their values; another present format is `InvalidArgument`.
     pub fn apply_alias(&mut self, key: &str, text: &str, config: &ConfigOptions) -> Result<()> {

@@ -89,13 +89,13 @@ pub fn print_options<'a>(
     rocksdb_version: OptionsFileVersion,
 ) -> String {
     let mut file = OptionsFile { rocksdb_version, ..OptionsFile::default() };
-    file.sections.push(OptionsSection { kind: SectionKind::Db, entries: db.entries(dialect) });
+    file.sections.push(OptionsSection { kind: SectionKind::Db, entries: db.written_entries(dialect) });
     for (name, options) in column_families {
         let kind = SectionKind::ColumnFamily { name: name.to_owned() };
-        file.sections.push(OptionsSection { kind, entries: options.entries(dialect) });
+        file.sections.push(OptionsSection { kind, entries: options.written_entries(dialect) });
         let factory = options.table_factory.name().to_owned();
         let kind = SectionKind::Table { factory, name: name.to_owned() };
-        file.sections.push(OptionsSection { kind, entries: options.table_factory.entries(dialect) });
+        file.sections.push(OptionsSection { kind, entries: options.table_factory.written_entries(dialect) });
     }
     file.to_string()
 }

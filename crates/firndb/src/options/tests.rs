@@ -82,6 +82,18 @@ fn a_default_database_writes_what_rocksdb_writes() {
     assert_eq!(written, 89);
 }
 
+/// An empty text is left out, and so becomes the default when it is read: only where the default is empty too may it be.
+#[test]
+fn an_empty_text_stays_empty_where_the_default_is_another() {
+    let db = DbOptions { db_host_id: String::new(), ..DbOptions::default() };
+    let families = [("default", &ColumnFamilyOptions::default())];
+    let text = print_options(&db, families, Dialect::RocksDb11, ROCKSDB_VERSION);
+    assert!(text.contains("\n  db_host_id=\n") && !text.contains("wal_dir"), "{text}");
+    assert_eq!(LoadedOptions::parse(&text, &ConfigOptions::default()).unwrap().db.db_host_id, "");
+    let text = db.to_text(Dialect::RocksDb11, ";");
+    assert_eq!(DbOptions::from_text(&text, &ConfigOptions::default()).unwrap().db_host_id, "");
+}
+
 #[test]
 fn files_are_written_loaded_and_removed() {
     let env = Env::memory();
