@@ -30,6 +30,12 @@ impl SequenceNumber {
     pub const fn plus(self, count: u64) -> Self {
         Self(self.0 + count)
     }
+
+    /// This sequence `count` records later; `None` beyond [`MAX`](Self::MAX).
+    #[must_use]
+    pub fn checked_plus(self, count: u64) -> Option<Self> {
+        self.0.checked_add(count).map(Self).filter(|&later| later <= Self::MAX)
+    }
 }
 
 impl std::fmt::Display for SequenceNumber {

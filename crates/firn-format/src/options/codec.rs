@@ -10,7 +10,7 @@ use firn_error::{Error, Result};
 use super::set::OptionSet;
 use super::value::OptionValue;
 use super::{ConfigOptions, Dialect};
-use crate::options_text::{parse_map, strip_braces};
+use crate::options_text::{braces_match, parse_map, strip_braces, trim};
 
 /// What sort of value an option holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,7 +176,8 @@ impl OptionCodec<KeptOptions> for Kept {
     }
 }
 
-/// An object-valued option that RocksDB knows and Firn does not act on: the text is remembered and written back.
+/// An object-valued option that RocksDB knows and Firn does not act on: the text, without braces around it, is remembered
+/// and written back.
 ///
 /// `None` is `nullptr`. Whoever opens a database decides whether a value here must be refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -192,15 +193,24 @@ impl UnsupportedObject {
 impl OptionValue for UnsupportedObject {
     const KIND: ValueKind = ValueKind::Object;
 
-    fn parse_value(_name: &str, text: &str, _config: &ConfigOptions) -> Result<Self> {
-        Ok(Self(match text {
-            "" | "nullptr" => None,
-            other => Some(other.to_owned()),
-        }))
+    fn parse_value(name: &str, text: &str, _config: &ConfigOptions) -> Result<Self> {
+        let mut text = trim(text);
+        while strip_braces(text).len() < text.len() {
+            text = strip_braces(text);
+        }
+        match text {
+            "" | "nullptr" => Ok(Self(None)),
+            other if braces_match(other) => Ok(Self(Some(other.to_owned()))),
+            _ => Err(Error::invalid_argument(format!("Mismatched curly braces in {name}"))),
+        }
     }
 
     fn print_value(&self, _dialect: Dialect) -> String {
-        self.0.clone().unwrap_or_else(|| "nullptr".into())
+        match &self.0 {
+            None => "nullptr".into(),
+            Some(text) if text.contains(['=', ';', '{', '}']) => format!("{{{text}}}"),
+            Some(text) => text.clone(),
+        }
     }
 }
 

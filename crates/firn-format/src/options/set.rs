@@ -4,7 +4,7 @@ use firn_error::{Error, ErrorKind, Result};
 
 use super::codec::{KeptOptions, ValueKind};
 use super::{ConfigOptions, Dialect};
-use crate::options_text::{parse_map, unescape};
+use crate::options_text::{braces_match, parse_map, unescape};
 
 /// At which level two configurations are compared in an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +173,9 @@ pub trait OptionSet: Default + Clone + 'static {
         };
         let Some(field) = Self::find(head) else {
             if Self::RETIRED.contains(&name) {
-                if let Some(kept) = self.kept_mut() {
+                if braces_match(raw)
+                    && let Some(kept) = self.kept_mut()
+                {
                     kept.0.insert(name.to_owned(), raw.to_owned());
                 }
                 return Ok(());
@@ -212,8 +214,10 @@ pub trait OptionSet: Default + Clone + 'static {
                 if !(unsupported || config.ignore_unknown_options) {
                     return Err(error);
                 }
+                // Text with a brace too many would spoil what stands around it in the next file.
                 if unsupported
                     && inner.is_none()
+                    && braces_match(raw)
                     && let Some(kept) = self.kept_mut()
                 {
                     kept.0.insert(descriptor.name.to_owned(), raw.to_owned());

@@ -93,6 +93,36 @@ fn names_are_resolved_and_refused() {
 }
 
 #[test]
+fn texts_of_unsupported_objects_come_back_or_are_refused() {
+    for (text, printed) in [
+        ("nullptr", "nullptr"),
+        ("Thing", "Thing"),
+        ("{Thing}", "Thing"),
+        ("{{id=Thing;size=1}}", "{id=Thing;size=1}"),
+        ("{a}:{b}", "{{a}:{b}}"),
+        ("{a}b", "{{a}b}"),
+    ] {
+        let value = UnsupportedObject::parse_value("object", text, &ConfigOptions::default()).unwrap();
+        assert_eq!(value.print_value(Dialect::RocksDb11), printed);
+        for list in [vec![value.clone()], vec![value.clone(), UnsupportedObject(Some("x:y".into())), value]] {
+            let text = list.print_value(Dialect::RocksDb11);
+            let again = Vec::<UnsupportedObject>::parse_value("objects", &text, &ConfigOptions::default());
+            assert_eq!(again.unwrap(), list, "{text}");
+        }
+    }
+    for text in ["a=1}", "{a", "}{", "a{b}}"] {
+        let error = UnsupportedObject::parse_value("object", text, &ConfigOptions::default()).unwrap_err();
+        assert_eq!(error.message(), "Mismatched curly braces in object", "{text}");
+    }
+    let ignoring =
+        ConfigOptions { ignore_unknown_options: true, ignore_unsupported_options: true, ..Default::default() };
+    let mut outer = Outer::default();
+    outer.set_text("old_thing", "a}", &ignoring).unwrap();
+    outer.set_text("object", "a}", &ignoring).unwrap();
+    assert!(outer.ineffective().is_empty());
+}
+
+#[test]
 fn a_failing_map_changes_nothing() {
     let mut outer = Outer::default();
     outer.apply_string("size=1;ratio=x", &ConfigOptions::default()).unwrap_err();

@@ -76,6 +76,16 @@ fn braced_length(text: &str) -> Option<usize> {
     None
 }
 
+/// Whether every brace of `text` has its other half, so that the text stays one value where braces are put around it.
+pub fn braces_match(text: &str) -> bool {
+    let depth = text.bytes().try_fold(0usize, |depth, byte| match byte {
+        b'{' => Some(depth + 1),
+        b'}' => depth.checked_sub(1),
+        _ => Some(depth),
+    });
+    depth == Some(0)
+}
+
 /// `text` without blanks at its ends and without one pair of braces, where that pair encloses all of it.
 pub fn strip_braces(text: &str) -> &str {
     let text = trim(text);
@@ -164,20 +174,20 @@ pub fn split_list(text: &str) -> Result<Vec<String>> {
     Ok(elements)
 }
 
-/// Writes a list: elements joined by colons, braces where an element or the list would be misread without.
+/// Writes a list: elements joined by colons, braces where an element or the list would be misread without. The braces of
+/// every element have to [match](braces_match).
 pub fn join_list(elements: impl IntoIterator<Item = String>) -> String {
     let mut text = String::new();
-    let mut count = 0usize;
-    for element in elements {
-        if count > 0 {
+    for (at, element) in elements.into_iter().enumerate() {
+        if at > 0 {
             text.push(':');
         }
-        if element.contains(':') {
+        let is_braced = braced_length(&element) == Some(element.len());
+        if !is_braced && (element.contains(':') || element.starts_with('{')) {
             text.extend(["{", &element, "}"]);
         } else {
             text.push_str(&element);
         }
-        count += 1;
     }
-    if text.contains('=') || (count > 1 && text.starts_with('{')) { format!("{{{text}}}") } else { text }
+    if text.contains('=') || text.starts_with('{') { format!("{{{text}}}") } else { text }
 }

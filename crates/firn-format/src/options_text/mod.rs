@@ -8,7 +8,9 @@ mod file;
 mod map;
 
 pub use file::{OptionsFile, OptionsFileVersion, OptionsSection, SectionKind};
-pub use map::{escape, escape_value, is_blank, join_list, parse_map, split_list, strip_braces, trim, unescape};
+pub use map::{
+    braces_match, escape, escape_value, is_blank, join_list, parse_map, split_list, strip_braces, trim, unescape,
+};
 
 #[cfg(test)]
 mod tests;

@@ -301,14 +301,13 @@ fn apply_batch(
     targets: &Targets,
     prepared: &mut BTreeMap<Vec<u8>, Prepared>,
 ) -> Result<SequenceNumber> {
-    let records = BatchIter::new(data)?;
     if !holds_transaction_markers(data)? {
-        return insert_records(records, RecordProtections::default(), sequence, targets, None, &mut || {});
+        return insert_batch(data, sequence, targets);
     }
     let mut next = sequence;
     let mut section: Option<Vec<u8>> = None;
     let mut section_sequence = None;
-    for record in records {
+    for record in BatchIter::new(data)? {
         let record = record?;
         match (&record, &mut section) {
             (Record::BeginPrepare(PrepareKind::WriteCommitted), _) => section = Some(Vec::new()),
@@ -324,14 +323,14 @@ fn apply_batch(
                 let records = open.take().unwrap_or_default();
                 let sequence = section_sequence.take();
                 if sequence.is_some() {
-                    next = next.plus(1);
+                    next = numbered(next, 1)?;
                 }
                 prepared.insert(xid.to_vec(), Prepared { records, wal, sequence });
             }
             (Record::Commit { xid }, _) => match prepared.remove(*xid) {
                 Some(Prepared { records, sequence: Some(sequence), .. }) => {
                     insert_section(&records, sequence, targets)?;
-                    next = next.plus(1);
+                    next = numbered(next, 1)?;
                 }
                 Some(Prepared { records, .. }) => {
                     next = insert_section(&records, next, targets)?;
@@ -367,8 +366,20 @@ fn holds_transaction_markers(data: &[u8]) -> Result<bool> {
 
 /// Inserts encoded records.
 fn insert_section(records: &[u8], sequence: SequenceNumber, targets: &Targets) -> Result<SequenceNumber> {
-    let batch = as_batch(records)?;
-    insert_records(BatchIter::new(&batch)?, RecordProtections::default(), sequence, targets, None, &mut || {})
+    insert_batch(&as_batch(records)?, sequence, targets)
+}
+
+/// Inserts a whole batch, or nothing of one whose records cannot all be numbered.
+fn insert_batch(batch: &[u8], sequence: SequenceNumber, targets: &Targets) -> Result<SequenceNumber> {
+    numbered(sequence, firn_format::batch::count(batch).into())?;
+    insert_records(BatchIter::new(batch)?, RecordProtections::default(), sequence, targets, None, &mut || {})
+}
+
+/// The sequence number after those of `count` records from `first` on.
+fn numbered(first: SequenceNumber, count: u64) -> Result<SequenceNumber> {
+    first.checked_plus(count).ok_or_else(|| {
+        Error::corruption(format!("the sequence numbers of {count} records from {first} on are too large"))
+    })
 }
 
 /// Puts a header before encoded records.

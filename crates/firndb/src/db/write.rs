@@ -764,9 +764,8 @@ impl GroupExecutor for Executor<'_> {
         group.batches().try_for_each(WriteBatch::verify_protection)?;
         let mut log = db.log.lock();
         let first_sequence = db.visible_sequence().plus(1);
-        let last = first_sequence.get() + group.count();
-        if last > SequenceNumber::MAX.get() {
-            return Err(Error::new(ErrorKind::Aborted, "sequence numbers are used up"));
+        if first_sequence.checked_plus(group.count()).is_none() {
+            return Err(sequence_numbers_used_up());
         }
         let mut wal_bytes = None;
         if !group.flags().disable_wal {
@@ -819,6 +818,11 @@ impl GroupExecutor for Executor<'_> {
         // The WAL has what the memtables lack: going on would make a hole.
         self.db.set_background_error(&mut self.db.state.lock(), BackgroundErrorReason::MemTable, error);
     }
+}
+
+/// No sequence number is left for another record.
+pub(crate) fn sequence_numbers_used_up() -> Error {
+    Error::new(ErrorKind::Aborted, "sequence numbers are used up")
 }
 
 impl DbInner {

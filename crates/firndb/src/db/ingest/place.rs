@@ -9,6 +9,7 @@ use firn_format::key::SequenceNumber;
 
 use super::prepare::{ExternalFile, KeyRange};
 use crate::compaction::picker::CompactionPlan;
+use crate::db::write::sequence_numbers_used_up;
 use crate::options::IngestExternalFileOptions;
 use crate::version::Version;
 
@@ -113,7 +114,11 @@ fn sequence_of(
         *last_sequence = (*last_sequence).max(own.largest);
         return Ok(own.largest);
     }
-    let sequence = if is_needed { last_sequence.plus(1) } else { SequenceNumber::ZERO };
+    let sequence = if is_needed {
+        last_sequence.checked_plus(1).ok_or_else(sequence_numbers_used_up)?
+    } else {
+        SequenceNumber::ZERO
+    };
     if sequence != file.stored_sequence {
         if !options.allow_global_seqno {
             return Err(Error::invalid_argument("Global seqno is required, but disabled"));
