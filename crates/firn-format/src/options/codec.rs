@@ -10,7 +10,7 @@ use firn_error::{Error, Result};
 use super::set::OptionSet;
 use super::value::OptionValue;
 use super::{ConfigOptions, Dialect};
-use crate::options_text::{braces_match, parse_map, strip_braces, trim};
+use crate::options_text::{braces_match, escape_line, parse_map, strip_braces, trim};
 
 /// What sort of value an option holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,8 +208,8 @@ impl OptionValue for UnsupportedObject {
     fn print_value(&self, _dialect: Dialect) -> String {
         match &self.0 {
             None => "nullptr".into(),
-            Some(text) if text.contains(['=', ';', '{', '}']) => format!("{{{text}}}"),
-            Some(text) => text.clone(),
+            Some(text) if text.contains(['=', ';', '{', '}']) => format!("{{{}}}", escape_line(text)),
+            Some(text) => escape_line(text),
         }
     }
 }

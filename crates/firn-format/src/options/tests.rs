@@ -1,4 +1,5 @@
 use super::*;
+use crate::options_text::unescape;
 use crate::{option_enum, option_set};
 
 option_enum! {
@@ -101,12 +102,13 @@ fn texts_of_unsupported_objects_come_back_or_are_refused() {
         ("{{id=Thing;size=1}}", "{id=Thing;size=1}"),
         ("{a}:{b}", "{{a}:{b}}"),
         ("{a}b", "{{a}b}"),
+        ("{id=A;b=#1\n2:3}", "{id=A;b=\\#1\\n2:3}"),
     ] {
         let value = UnsupportedObject::parse_value("object", text, &ConfigOptions::default()).unwrap();
         assert_eq!(value.print_value(Dialect::RocksDb11), printed);
         for list in [vec![value.clone()], vec![value.clone(), UnsupportedObject(Some("x:y".into())), value]] {
             let text = list.print_value(Dialect::RocksDb11);
-            let again = Vec::<UnsupportedObject>::parse_value("objects", &text, &ConfigOptions::default());
+            let again = Vec::<UnsupportedObject>::parse_value("objects", &unescape(&text), &ConfigOptions::default());
             assert_eq!(again.unwrap(), list, "{text}");
         }
     }

@@ -14,10 +14,20 @@ pub fn trim(text: &str) -> &str {
 
 /// Escapes what would end a line or a name: `\`, `#`, `:`, LF and CR.
 pub fn escape(text: &str) -> String {
+    escape_with(text, &['\\', '#', ':'])
+}
+
+/// Escapes what would end a line of a file: `\`, `#`, LF and CR.
+pub fn escape_line(text: &str) -> String {
+    escape_with(text, &['\\', '#'])
+}
+
+/// Puts a `\` before each of `marks`, and writes LF and CR as letters.
+fn escape_with(text: &str, marks: &[char]) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            '\\' | '#' | ':' => escaped.extend(['\\', c]),
+            mark if marks.contains(&mark) => escaped.extend(['\\', mark]),
             '\n' => escaped.push_str("\\n"),
             '\r' => escaped.push_str("\\r"),
             other => escaped.push(other),

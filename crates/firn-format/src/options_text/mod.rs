@@ -9,7 +9,8 @@ mod map;
 
 pub use file::{OptionsFile, OptionsFileVersion, OptionsSection, SectionKind};
 pub use map::{
-    braces_match, escape, escape_value, is_blank, join_list, parse_map, split_list, strip_braces, trim, unescape,
+    braces_match, escape, escape_line, escape_value, is_blank, join_list, parse_map, split_list, strip_braces, trim,
+    unescape,
 };
 
 #[cfg(test)]
