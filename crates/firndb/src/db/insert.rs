@@ -86,24 +86,7 @@ pub(crate) fn insert_records(
     let mut sequence = first;
     let mut last: Option<&Target> = None;
     for record in records {
-        let record = record?;
-        let (cf, value_type, key, value) = match record {
-            Record::Put { cf, key, value } => (cf, ValueType::Value, key, value),
-            Record::Delete { cf, key } => (cf, ValueType::Deletion, key, &[][..]),
-            Record::SingleDelete { cf, key } => (cf, ValueType::SingleDeletion, key, &[][..]),
-            Record::DeleteRange { cf, begin, end } => (cf, ValueType::RangeDeletion, begin, end),
-            Record::Merge { cf, key, value } => (cf, ValueType::Merge, key, value),
-            Record::BlobIndex { .. } => return Err(not_kept("blob index")),
-            Record::PutEntity { .. } => return Err(not_kept("wide-column entity")),
-            Record::TimedPut { .. } => return Err(not_kept("timed put")),
-            Record::CommitWithTimestamp { .. } => return Err(not_kept("commit with timestamp")),
-            Record::LogData(_)
-            | Record::Noop
-            | Record::BeginPrepare(_)
-            | Record::EndPrepare { .. }
-            | Record::Commit { .. }
-            | Record::Rollback { .. } => continue,
-        };
+        let Some((cf, value_type, key, value)) = entry_of(&record?)? else { continue };
         match targets.find(cf) {
             Some(target) if !target.skip => {
                 let protection = protections.of_entry(sequence.get() - first.get(), cf, sequence);
@@ -123,6 +106,45 @@ pub(crate) fn insert_records(
     Ok(sequence)
 }
 
+/// Whether [`insert_records`] can insert all of `records`: of a batch that it cannot, it inserts a part.
+///
+/// # Errors
+/// What [`insert_records`] refuses.
+pub(crate) fn check_records(records: BatchIter<'_>, targets: &Targets) -> Result<()> {
+    for record in records {
+        if let Some((cf, value_type, key, value)) = entry_of(&record?)?
+            && let Some(target) = targets.find(cf).filter(|target| !target.skip)
+        {
+            check_entry(target, value_type, key, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// Column family, type, key and value of a record that goes to a memtable; none of other records.
+#[inline]
+fn entry_of<'a>(record: &Record<'a>) -> Result<Option<(u32, ValueType, &'a [u8], &'a [u8])>> {
+    match record {
+        Record::BlobIndex { .. } => Err(not_kept("blob index")),
+        Record::PutEntity { .. } => Err(not_kept("wide-column entity")),
+        Record::TimedPut { .. } => Err(not_kept("timed put")),
+        Record::CommitWithTimestamp { .. } => Err(not_kept("commit with timestamp")),
+        record => Ok(record.entry()),
+    }
+}
+
+/// Refuses what a memtable cannot make sense of.
+#[inline]
+fn check_entry(target: &Target, value_type: ValueType, key: &[u8], value: &[u8]) -> Result<()> {
+    match value_type {
+        ValueType::Merge if !target.can_merge => Err(Error::invalid_argument("Merge operator is not set")),
+        ValueType::RangeDeletion if target.data.comparator.compare_user(key, value).is_gt() => {
+            Err(Error::invalid_argument("end key comes before start key"))
+        }
+        _ => Ok(()),
+    }
+}
+
 #[inline]
 fn insert_one(
     target: &Target,
@@ -133,10 +155,8 @@ fn insert_one(
     value: &[u8],
     protection: Option<Protection>,
 ) -> Result<()> {
+    check_entry(target, value_type, key, value)?;
     match value_type {
-        ValueType::Merge if !target.can_merge => {
-            return Err(Error::invalid_argument("Merge operator is not set"));
-        }
         ValueType::Merge if target.max_successive_merges > 0 => {
             let limit = target.max_successive_merges;
             if let Some(db) = db
@@ -146,13 +166,8 @@ fn insert_one(
                 return target.mem.add(sequence, ValueType::Value, key, &merged);
             }
         }
-        ValueType::RangeDeletion => match target.data.comparator.compare_user(key, value) {
-            std::cmp::Ordering::Less => {}
-            std::cmp::Ordering::Equal => return Ok(()), // an empty range deletes nothing
-            std::cmp::Ordering::Greater => {
-                return Err(Error::invalid_argument("end key comes before start key"));
-            }
-        },
+        // An empty range deletes nothing.
+        ValueType::RangeDeletion if target.data.comparator.compare_user(key, value).is_eq() => return Ok(()),
         _ => {}
     }
     target.mem.add_protected(sequence, value_type, key, value, protection)

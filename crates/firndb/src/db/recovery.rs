@@ -6,6 +6,7 @@
 //! Always true here: a record is inserted in a column family only if its tables lack it; prepared transactions that were
 //! neither committed nor rolled back stay in their WALs, which are then kept.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use firn_format::log::RecoveryMode;
 use firn_format::version_edit::VersionEdit;
 
 use super::flush::{FlushOutput, TableJob};
-use super::insert::{Target, Targets, insert_records};
+use super::insert::{Target, Targets, check_records, insert_records};
 use super::{DbInner, DbState, LiveWal};
 use crate::options::{TableCreationReason, WalRecoveryMode};
 use crate::write::RecordProtections;
@@ -93,10 +94,10 @@ impl DbInner {
             let (expected, mut first) = (replay.next_sequence(), None);
             let log = replay.replay(&**self.env.fs(), &path, number, &mut |batch| {
                 if !batch.timestamp_sizes.is_empty() {
-                    return Err(Error::not_supported("WAL records with user-defined timestamps"));
+                    return Ok(Err(Error::not_supported("WAL records with user-defined timestamps")));
                 }
                 first.get_or_insert(batch.sequence);
-                let next = apply_batch(batch.data, batch.sequence, number, &targets, &mut prepared)?;
+                let applied = apply_batch(batch.data, batch.sequence, number, &targets, &mut prepared)?;
                 if writable {
                     full.extend(targets.iter().filter(|target| target.mem.should_flush()).map(|t| t.data.id));
                     for id in full.drain(..) {
@@ -105,7 +106,7 @@ impl DbInner {
                         targets = self.replay_targets(state, number);
                     }
                 }
-                Ok(next)
+                Ok(applied)
             })?;
             note(&mut replayed.notices, number, &log);
             match (expected, first) {
@@ -293,17 +294,44 @@ impl DbInner {
     }
 }
 
-/// Inserts a batch, setting prepared sections aside until their commit record comes.
+/// Inserts a batch, whole or, with the inner error, not at all. Prepared sections are set aside until their commit record
+/// comes.
 fn apply_batch(
     data: &[u8],
     sequence: SequenceNumber,
     wal: FileNumber,
     targets: &Targets,
     prepared: &mut BTreeMap<Vec<u8>, Prepared>,
-) -> Result<SequenceNumber> {
-    if !holds_transaction_markers(data)? {
-        return insert_batch(data, sequence, targets);
+) -> Result<Result<SequenceNumber>> {
+    let planned = insertions_of(data, sequence, wal, prepared).and_then(|planned| {
+        let checked = |(batch, _): &(Cow<'_, [u8]>, _)| check_records(BatchIter::new(batch)?, targets);
+        planned.0.iter().try_for_each(checked).map(|()| planned)
+    });
+    let (insertions, next) = match planned {
+        Ok(planned) => planned,
+        Err(error) => return Ok(Err(error)),
+    };
+    for (batch, first) in insertions {
+        insert_records(BatchIter::new(&batch)?, RecordProtections::default(), first, targets, None, &mut || {})?;
     }
+    Ok(Ok(next))
+}
+
+/// Batches to insert, each with the number of its first record.
+type Insertions<'a> = Vec<(Cow<'a, [u8]>, SequenceNumber)>;
+
+/// What a batch puts into memtables, and the number after those that it takes.
+fn insertions_of<'a>(
+    data: &'a [u8],
+    sequence: SequenceNumber,
+    wal: FileNumber,
+    prepared: &mut BTreeMap<Vec<u8>, Prepared>,
+) -> Result<(Insertions<'a>, SequenceNumber)> {
+    if !holds_transaction_markers(data)? {
+        let next = numbered(sequence, data)?;
+        return Ok((vec![(Cow::Borrowed(data), sequence)], next));
+    }
+    let mut insertions = Insertions::new();
     let mut next = sequence;
     let mut section: Option<Vec<u8>> = None;
     let mut section_sequence = None;
@@ -323,20 +351,18 @@ fn apply_batch(
                 let records = open.take().unwrap_or_default();
                 let sequence = section_sequence.take();
                 if sequence.is_some() {
-                    next = numbered(next, 1)?;
+                    next = after(next, 1)?;
                 }
                 prepared.insert(xid.to_vec(), Prepared { records, wal, sequence });
             }
-            (Record::Commit { xid }, _) => match prepared.remove(*xid) {
-                Some(Prepared { records, sequence: Some(sequence), .. }) => {
-                    insert_section(&records, sequence, targets)?;
-                    next = numbered(next, 1)?;
+            (Record::Commit { xid }, _) => {
+                if let Some(Prepared { records, sequence, .. }) = prepared.remove(*xid) {
+                    let batch = as_batch(&records)?;
+                    let end = numbered(sequence.unwrap_or(next), &batch)?;
+                    insertions.push((Cow::Owned(batch), sequence.unwrap_or(next)));
+                    next = if sequence.is_some() { after(next, 1)? } else { end };
                 }
-                Some(Prepared { records, .. }) => {
-                    next = insert_section(&records, next, targets)?;
-                }
-                None => {}
-            },
+            }
             (Record::Rollback { xid }, _) => {
                 prepared.remove(*xid);
             }
@@ -344,11 +370,14 @@ fn apply_batch(
             (record, None) => {
                 let mut one = Vec::new();
                 record.encode(&mut one);
-                next = insert_section(&one, next, targets)?;
+                let batch = as_batch(&one)?;
+                let first = next;
+                next = numbered(first, &batch)?;
+                insertions.push((Cow::Owned(batch), first));
             }
         }
     }
-    Ok(next)
+    Ok((insertions, next))
 }
 
 fn holds_transaction_markers(data: &[u8]) -> Result<bool> {
@@ -364,19 +393,13 @@ fn holds_transaction_markers(data: &[u8]) -> Result<bool> {
     Ok(false)
 }
 
-/// Inserts encoded records.
-fn insert_section(records: &[u8], sequence: SequenceNumber, targets: &Targets) -> Result<SequenceNumber> {
-    insert_batch(&as_batch(records)?, sequence, targets)
+/// The sequence number after those of the records of `batch`, the first of which has `first`.
+fn numbered(first: SequenceNumber, batch: &[u8]) -> Result<SequenceNumber> {
+    after(first, firn_format::batch::count(batch).into())
 }
 
-/// Inserts a whole batch, or nothing of one whose records cannot all be numbered.
-fn insert_batch(batch: &[u8], sequence: SequenceNumber, targets: &Targets) -> Result<SequenceNumber> {
-    numbered(sequence, firn_format::batch::count(batch).into())?;
-    insert_records(BatchIter::new(batch)?, RecordProtections::default(), sequence, targets, None, &mut || {})
-}
-
-/// The sequence number after those of `count` records from `first` on.
-fn numbered(first: SequenceNumber, count: u64) -> Result<SequenceNumber> {
+/// The sequence number `count` after `first`.
+fn after(first: SequenceNumber, count: u64) -> Result<SequenceNumber> {
     first.checked_plus(count).ok_or_else(|| {
         Error::corruption(format!("the sequence numbers of {count} records from {first} on are too large"))
     })

@@ -116,7 +116,9 @@ impl WalReplay {
         self.next_sequence.map(|sequence| batch::header(sequence, 0))
     }
 
-    /// Replays one log. Logs come in the order of their numbers.
+    /// Replays one log. Logs come in the order of their numbers. `sink` applies a batch and gives the sequence number after
+    /// it. Its inner error says that it applied nothing of the batch, which then counts as damage; the outer one ends the
+    /// replay.
     ///
     /// # Errors
     /// What fails the opening, with file and offset.
@@ -125,7 +127,7 @@ impl WalReplay {
         fs: &dyn FileSystem,
         path: &Path,
         number: FileNumber,
-        sink: &mut dyn FnMut(ReplayBatch<'_>) -> Result<SequenceNumber>,
+        sink: &mut dyn FnMut(ReplayBatch<'_>) -> Result<Result<SequenceNumber>>,
     ) -> Result<ReplayedLog> {
         let file = fs.new_sequential_file(path, &FileOptions::default())?;
         let size_bytes = fs.file_size(path)?;
@@ -177,7 +179,7 @@ impl WalReplay {
             }
             last_sequence = sequence.get();
             let timestamp_sizes = reader.timestamp_sizes();
-            match sink(ReplayBatch { log_number: number, sequence, data, timestamp_sizes }) {
+            match sink(ReplayBatch { log_number: number, sequence, data, timestamp_sizes }).map_err(place)? {
                 Ok(next) => {
                     if let Some(before) = self.next_sequence.filter(|&before| next < before) {
                         return Err(place(Error::corruption(format!(

@@ -58,7 +58,7 @@ fn replay(env: &Env, numbers: &[u64], options: ReplayOptions) -> (Result<String,
                     keys += std::str::from_utf8(key).unwrap();
                 }
             }
-            Ok(batch.sequence.plus(u64::from(decoded.count())))
+            Ok(Ok(batch.sequence.plus(u64::from(decoded.count()))))
         });
         if let Err(error) = result {
             assert!(error.file().is_some() && error.offset().is_some(), "{error}");
@@ -132,10 +132,10 @@ fn what_cannot_be_applied_counts_as_damage() {
                 .sequence
                 .0
             {
-                2 => Err(error.clone()),
+                2 => Ok(Err(error.clone())),
                 sequence => {
                     applied += &sequence.to_string();
-                    Ok(SequenceNumber(sequence + 1))
+                    Ok(Ok(SequenceNumber(sequence + 1)))
                 }
             });
         result.map(|_| applied).map_err(|error| error.kind())
@@ -253,7 +253,7 @@ fn replay_numbers(env: &Env, numbers: &[u64], options: ReplayOptions) -> (Result
                     keys += std::str::from_utf8(key).unwrap();
                 }
             }
-            Ok(batch.sequence.plus(1))
+            Ok(Ok(batch.sequence.plus(1)))
         });
         if let Err(error) = result {
             return (Err(error.message().to_owned()), replay);
@@ -293,7 +293,7 @@ fn groups_round_trip_through_every_format() {
                 .replay(&**env.fs(), &path(4), FileNumber(4), &mut |batch| {
                     assert_eq!(batch.timestamp_sizes, [(2, 8)]);
                     count += batch::count(batch.data);
-                    Ok(batch.sequence.plus(3))
+                    Ok(Ok(batch.sequence.plus(3)))
                 })
                 .unwrap();
             assert_eq!((log.batches, count, replay.next_sequence()), (50, 150, Some(sequence)));
@@ -326,7 +326,7 @@ fn golden_logs() {
                 let log = replay
                     .replay(&**env.fs(), &directory.join(&name), parsed.number, &mut |batch| {
                         // Sequences by batch (write-prepared transactions) advance by less than the count.
-                        Ok(batch.sequence)
+                        Ok(Ok(batch.sequence))
                     })
                     .unwrap_or_else(|error| panic!("{kind}: {mode:?}: {error}"));
                 assert!(log.notices.is_empty(), "{kind}: {mode:?}: {:?}", log.notices);
