@@ -16,6 +16,11 @@ use super::chunks::{self, Chunk};
 
 /// Bytes of the first, small block; it serves column families that are hardly written to.
 const INLINE_BYTES: usize = 2048;
+/// Bytes of a cache line.
+const LINE_BYTES: usize = 64;
+/// The longest run that [`Arena::allocate_lines`] takes at a time, in bytes.
+const LONGEST_RUN_BYTES: usize = 16 << 10;
+
 /// The block that is being handed out; on a cache line of its own, since every insert writes to it.
 #[repr(align(128))]
 struct Block {
@@ -32,6 +37,14 @@ struct Growth {
     /// What of the last chunk has not become a block yet.
     free_start: *mut u8,
     free_bytes: usize,
+}
+
+/// Whole cache lines that were taken from the blocks and not handed out yet.
+struct Lines {
+    start: *mut u8,
+    bytes: usize,
+    /// How many bytes to take next: each time twice as many, so that a small memtable takes little.
+    next_bytes: usize,
 }
 
 impl Drop for Growth {
@@ -52,6 +65,8 @@ pub(crate) struct Arena {
     huge_pages: bool,
     /// Reserved huge pages are taken in multiples of so many bytes; 0 takes none.
     reserved_page_bytes: usize,
+    /// Locked before `growth`, if both are.
+    lines: Mutex<Lines>,
     growth: Mutex<Growth>,
 }
 
@@ -75,6 +90,7 @@ impl Arena {
             block_bytes,
             huge_pages,
             reserved_page_bytes,
+            lines: Mutex::new(Lines { start: std::ptr::null_mut(), bytes: 0, next_bytes: 0 }),
             growth: Mutex::new(Growth {
                 chunks: vec![chunk],
                 blocks: vec![first],
@@ -87,7 +103,7 @@ impl Arena {
     /// `bytes` of uninitialised memory at a multiple of `align` (a power of two up to 64).
     #[inline]
     pub(crate) fn allocate(&self, bytes: usize, align: usize) -> *mut u8 {
-        debug_assert!(align.is_power_of_two() && align <= 64 && bytes > 0);
+        debug_assert!(align.is_power_of_two() && align <= LINE_BYTES && bytes > 0);
         let padded = bytes + align - 1;
         if padded <= self.block_bytes / 4 {
             // SAFETY: `current` always points to a block in `growth.blocks`, none of which is freed before the arena.
@@ -101,6 +117,26 @@ impl Arena {
             }
         }
         self.allocate_slow(padded, align)
+    }
+
+    /// `bytes`, a multiple of a cache line, of uninitialised memory that starts at one. They come from longer runs, since
+    /// the bytes up to the next line would otherwise be lost each time.
+    pub(crate) fn allocate_lines(&self, bytes: usize) -> *mut u8 {
+        debug_assert!(bytes.is_multiple_of(LINE_BYTES));
+        let mut lines = self.lines.lock();
+        if lines.bytes < bytes {
+            let run_bytes = lines.next_bytes.max(bytes);
+            lines.start = self.allocate(run_bytes, LINE_BYTES);
+            lines.bytes = run_bytes;
+            // A run above a quarter block would not come from the blocks.
+            let longest = (self.block_bytes / 4 - (LINE_BYTES - 1)).min(LONGEST_RUN_BYTES);
+            lines.next_bytes = (2 * run_bytes).min(longest / LINE_BYTES * LINE_BYTES);
+        }
+        let start = lines.start;
+        lines.bytes -= bytes;
+        // SAFETY: at least `bytes` were left of the run after `start`; the result is at most one past its end.
+        lines.start = unsafe { start.add(bytes) };
+        start
     }
 
     #[cold]
@@ -242,7 +278,11 @@ mod tests {
         let mut taken: Vec<(usize, usize)> = Vec::new();
         for i in 1..200_usize {
             let (bytes, align) = (i * 7 % 300 + 1, 1 << (i % 7));
-            let pointer = arena.allocate(bytes, align);
+            let (bytes, pointer) = match i % 3 {
+                0 => (i % 8 * 64 + 64, arena.allocate_lines(i % 8 * 64 + 64)),
+                _ => (bytes, arena.allocate(bytes, align)),
+            };
+            let align = if i % 3 == 0 { 64 } else { align };
             // SAFETY: `bytes` were just handed out at `pointer`.
             unsafe { std::ptr::write_bytes(pointer, i as u8, bytes) };
             assert_eq!(pointer.addr() % align, 0);

@@ -771,12 +771,12 @@ fn new_node(arena: &Arena, level: u32) -> *mut Node {
         entries: [const { AtomicPtr::new(std::ptr::null_mut()) }; SLOTS],
     };
     if level == 0 {
-        let start = arena.allocate(size_of::<Node>(), align_of::<Node>()).cast::<Node>();
+        let start = arena.allocate_lines(size_of::<Node>()).cast::<Node>();
         // SAFETY: new memory of the right size and alignment.
         unsafe { start.write(node(std::ptr::null())) };
         return start;
     }
-    let start = arena.allocate(size_of::<InnerNode>(), align_of::<InnerNode>()).cast::<InnerNode>();
+    let start = arena.allocate_lines(size_of::<InnerNode>()).cast::<InnerNode>();
     // SAFETY: new memory of the right size and alignment; both fields are written before anybody reads them.
     unsafe {
         let children = &raw mut (*start).children;
