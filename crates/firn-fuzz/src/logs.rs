@@ -149,7 +149,7 @@ pub fn wal_replay(data: &[u8]) {
             batch::validate(batch.data).expect("only batches that decode are handed on");
             let next = batch.sequence.plus(batch::count(batch.data).into());
             expected = Some(next);
-            Ok(next)
+            Ok(Ok(next))
         });
         if let Err(error) = replayed {
             assert!(error.file().is_some(), "no file in {error}");
