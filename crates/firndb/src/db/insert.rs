@@ -121,9 +121,12 @@ pub(crate) fn check_records(records: BatchIter<'_>, targets: &Targets) -> Result
     Ok(())
 }
 
-/// Column family, type, key and value of a record that goes to a memtable; none of other records.
+/// Column family, type, key and value.
+type EntryParts<'a> = (u32, ValueType, &'a [u8], &'a [u8]);
+
+/// The parts of a record that goes to a memtable; none of other records.
 #[inline]
-fn entry_of<'a>(record: &Record<'a>) -> Result<Option<(u32, ValueType, &'a [u8], &'a [u8])>> {
+fn entry_of<'a>(record: &Record<'a>) -> Result<Option<EntryParts<'a>>> {
     match record {
         Record::BlobIndex { .. } => Err(not_kept("blob index")),
         Record::PutEntity { .. } => Err(not_kept("wide-column entity")),
