@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use firndb::env::Env;
 use firndb::env::crash::{CrashFileSystem, LossPolicy, Tree};
 use firndb::env::fault::{Callback, Effect, Fault, FaultFileSystem, Operation};
-use firndb::options::{FlushOptions, IngestExternalFileOptions, ReadOptions};
-use firndb::{ColumnFamilyDescriptor, Db, DbOptions, Options, WriteOptions, sst_file_writer};
+use firndb::options::{FlushOptions, IngestExternalFileOptions, ReadOptions, WalRecoveryMode};
+use firndb::{ColumnFamilyDescriptor, Db, DbOptions, Options, WriteBatch, WriteOptions, sst_file_writer};
 
 const SYNC: WriteOptions = WriteOptions {
     sync: true,
@@ -165,4 +165,37 @@ fn no_power_failure_leaves_an_ingested_file_without_the_writes_before_it() {
     assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"2"[..]));
     let before = db.get_opt(&ReadOptions::default(), &db.cf("second").unwrap(), "before").unwrap();
     assert_eq!(before.as_deref(), Some(&b"1"[..]));
+}
+
+#[test]
+fn a_batch_that_cannot_be_applied_leaves_no_part_of_it() {
+    let fs = CrashFileSystem::new();
+    let mut merging = Options { db: options(&fs), ..Options::default() };
+    merging.apply_string("merge_operator=stringappend").unwrap();
+    let db = Db::open("/db", merging).unwrap();
+    db.put("before", "value").unwrap();
+    let mut batch = WriteBatch::new();
+    batch.put("part", "1").unwrap();
+    batch.merge("merged", "2").unwrap();
+    db.write(&mut batch).unwrap();
+    for (mode, opens) in [
+        (WalRecoveryMode::TolerateCorruptedTailRecords, false),
+        (WalRecoveryMode::AbsoluteConsistency, false),
+        (WalRecoveryMode::PointInTimeRecovery, true),
+        (WalRecoveryMode::SkipAnyCorruptedRecords, true),
+    ] {
+        let fs = reboot(fs.crash(LossPolicy::KeepAll, 0));
+        let reopen = || open(DbOptions { wal_recovery_mode: mode, ..options(&fs) });
+        let keys = |db: &Db| ["before", "part", "after"].map(|key| db.get(key).unwrap().is_some());
+        match reopen() {
+            Err(error) => assert!(!opens && error.message().contains("Merge operator is not set"), "{mode:?}: {error}"),
+            Ok(db) => {
+                assert!(opens, "{mode:?}");
+                assert_eq!(keys(&db), [true, false, false], "{mode:?}");
+                db.put("after", "value").unwrap();
+                drop(db);
+                assert_eq!(keys(&reopen().unwrap()), [true, false, true], "{mode:?}");
+            }
+        }
+    }
 }

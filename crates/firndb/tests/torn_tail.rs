@@ -8,7 +8,7 @@ mod common;
 use common::{FS, Outcome, for_all, say};
 use firn_env::FileSystem;
 use firndb::options::WalRecoveryMode;
-use firndb::{Db, ErrorKind, Options, WriteBatch};
+use firndb::{Db, ErrorKind, Options};
 
 /// Logs are made of blocks of so many bytes.
 const LOG_BLOCK_BYTES: usize = 32 << 10;
@@ -101,41 +101,4 @@ fn damage_before_further_records_is_no_torn_write() {
 fn half_a_record_before_zeros_is_a_torn_write() {
     let cases = MODES.iter().flat_map(|mode| [100, 20_000, 100_000].map(|bytes| (*mode, bytes)));
     for_all(cases, |case| format!("{case:?}"), |(mode, bytes)| check(*mode, *bytes));
-}
-
-#[test]
-fn a_batch_that_cannot_be_applied_leaves_no_part_of_it() {
-    let temp = tempfile::tempdir().unwrap();
-    let (dir, copy) = (temp.path().join("db"), temp.path().join("copy"));
-    let mut options = Options::default();
-    options.db.create_if_missing = true;
-    let plain = options.clone();
-    options.apply_string("merge_operator=stringappend").unwrap();
-    let db = Db::open(&dir, options).unwrap();
-    db.put("before", "value").unwrap();
-    let mut batch = WriteBatch::new();
-    batch.put("part", "1").unwrap();
-    batch.merge("merged", "2").unwrap();
-    db.write(&mut batch).unwrap();
-    for mode in MODES {
-        common::copy_dir(&dir, &copy);
-        let mut options = plain.clone();
-        options.db.wal_recovery_mode = mode;
-        match Db::open(&copy, options.clone()) {
-            Err(error) => {
-                assert!(matches!(
-                    mode,
-                    WalRecoveryMode::TolerateCorruptedTailRecords | WalRecoveryMode::AbsoluteConsistency
-                ));
-                assert!(error.message().contains("Merge operator is not set"), "{error}");
-            }
-            Ok(db) => {
-                let keys = |db: &Db| ["before", "part", "after"].map(|key| db.get(key).unwrap().is_some());
-                assert_eq!(keys(&db), [true, false, false], "{mode:?}");
-                db.put("after", "value").unwrap();
-                drop(db);
-                assert_eq!(keys(&Db::open(&copy, options).unwrap()), [true, false, true], "{mode:?}");
-            }
-        }
-    }
 }

@@ -4,7 +4,7 @@ use firn_error::{Error, ErrorKind, Result};
 
 use super::codec::{KeptOptions, ValueKind};
 use super::{ConfigOptions, Dialect};
-use crate::options_text::{braces_match, parse_map, unescape};
+use crate::options_text::{braces_match, escape_line, parse_map, unescape};
 
 /// At which level two configurations are compared in an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +159,6 @@ pub trait OptionSet: Default + Clone + 'static {
     /// Unknown names are `InvalidArgument` unless `config` ignores them; so are values that cannot be parsed and, where
     /// only mutable options may change, the others. The structure is unchanged on failure.
     fn set_text(&mut self, name: &str, text: &str, config: &ConfigOptions) -> Result<()> {
-        let raw = text;
         let unescaped;
         let text = if config.input_strings_escaped {
             unescaped = unescape(text);
@@ -173,11 +172,7 @@ pub trait OptionSet: Default + Clone + 'static {
         };
         let Some(field) = Self::find(head) else {
             if Self::RETIRED.contains(&name) {
-                if braces_match(raw)
-                    && let Some(kept) = self.kept_mut()
-                {
-                    kept.0.insert(name.to_owned(), raw.to_owned());
-                }
+                self.keep(name, text);
                 return Ok(());
             }
             // What is ignored is not kept: a file of this version with names that it does not know cannot be read.
@@ -214,16 +209,21 @@ pub trait OptionSet: Default + Clone + 'static {
                 if !(unsupported || config.ignore_unknown_options) {
                     return Err(error);
                 }
-                // Text with a brace too many would spoil what stands around it in the next file.
-                if unsupported
-                    && inner.is_none()
-                    && braces_match(raw)
-                    && let Some(kept) = self.kept_mut()
-                {
-                    kept.0.insert(descriptor.name.to_owned(), raw.to_owned());
+                if unsupported && inner.is_none() {
+                    self.keep(descriptor.name, text);
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// Keeps the text of an option that is not acted on, in the form in which it is written back. Text with a brace too many
+    /// is dropped: it would spoil what stands around it.
+    fn keep(&mut self, name: &str, text: &str) {
+        if braces_match(text)
+            && let Some(kept) = self.kept_mut()
+        {
+            kept.0.insert(name.to_owned(), escape_line(text));
         }
     }
 

@@ -122,6 +122,8 @@ fn texts_of_unsupported_objects_come_back_or_are_refused() {
     outer.set_text("old_thing", "a}", &ignoring).unwrap();
     outer.set_text("object", "a}", &ignoring).unwrap();
     assert!(outer.ineffective().is_empty());
+    outer.set_text("old_thing", "a\nb", &ignoring).unwrap();
+    assert_eq!(outer.ineffective(), [("old_thing".to_owned(), "a\\nb".to_owned())]);
 }
 
 #[test]

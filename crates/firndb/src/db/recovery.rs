@@ -6,7 +6,6 @@
 //! Always true here: a record is inserted in a column family only if its tables lack it; prepared transactions that were
 //! neither committed nor rolled back stay in their WALs, which are then kept.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -50,8 +49,9 @@ pub(crate) struct Replayed {
 }
 
 /// A prepared transaction whose fate is not decided yet.
+#[derive(Clone)]
 struct Prepared {
-    records: Vec<u8>,
+    records: Arc<[u8]>,
     wal: FileNumber,
     /// Write-prepared transactions take their sequence number when they prepare, not when they commit.
     sequence: Option<SequenceNumber>,
@@ -294,8 +294,8 @@ impl DbInner {
     }
 }
 
-/// Inserts a batch, whole or, with the inner error, not at all. Prepared sections are set aside until their commit record
-/// comes.
+/// Inserts a batch, setting prepared sections aside until their commit record comes: all of it or, with the inner error,
+/// nothing.
 fn apply_batch(
     data: &[u8],
     sequence: SequenceNumber,
@@ -303,34 +303,35 @@ fn apply_batch(
     targets: &Targets,
     prepared: &mut BTreeMap<Vec<u8>, Prepared>,
 ) -> Result<Result<SequenceNumber>> {
-    let planned = insertions_of(data, sequence, wal, prepared).and_then(|planned| {
-        let checked = |(batch, _): &(Cow<'_, [u8]>, _)| check_records(BatchIter::new(batch)?, targets);
-        planned.0.iter().try_for_each(checked).map(|()| planned)
-    });
-    let (insertions, next) = match planned {
-        Ok(planned) => planned,
-        Err(error) => return Ok(Err(error)),
-    };
-    for (batch, first) in insertions {
-        insert_records(BatchIter::new(&batch)?, RecordProtections::default(), first, targets, None, &mut || {})?;
+    if holds_transaction_markers(data)? {
+        let mut changed = prepared.clone();
+        let (insertions, next) = match insertions_of(data, sequence, wal, targets, &mut changed) {
+            Ok(planned) => planned,
+            Err(error) => return Ok(Err(error)),
+        };
+        *prepared = changed;
+        for (batch, first) in insertions {
+            insert_batch(&batch, first, targets)?;
+        }
+        return Ok(Ok(next));
     }
-    Ok(Ok(next))
+    match check_batch(data, sequence, targets) {
+        Ok(_) => insert_batch(data, sequence, targets).map(Ok),
+        Err(error) => Ok(Err(error)),
+    }
 }
 
 /// Batches to insert, each with the number of its first record.
-type Insertions<'a> = Vec<(Cow<'a, [u8]>, SequenceNumber)>;
+type Insertions = Vec<(Vec<u8>, SequenceNumber)>;
 
-/// What a batch puts into memtables, and the number after those that it takes.
-fn insertions_of<'a>(
-    data: &'a [u8],
+/// What a batch with transaction markers puts into memtables, which was checked, and the number after those that it takes.
+fn insertions_of(
+    data: &[u8],
     sequence: SequenceNumber,
     wal: FileNumber,
+    targets: &Targets,
     prepared: &mut BTreeMap<Vec<u8>, Prepared>,
-) -> Result<(Insertions<'a>, SequenceNumber)> {
-    if !holds_transaction_markers(data)? {
-        let next = numbered(sequence, data)?;
-        return Ok((vec![(Cow::Borrowed(data), sequence)], next));
-    }
+) -> Result<(Insertions, SequenceNumber)> {
     let mut insertions = Insertions::new();
     let mut next = sequence;
     let mut section: Option<Vec<u8>> = None;
@@ -353,13 +354,14 @@ fn insertions_of<'a>(
                 if sequence.is_some() {
                     next = after(next, 1)?;
                 }
-                prepared.insert(xid.to_vec(), Prepared { records, wal, sequence });
+                prepared.insert(xid.to_vec(), Prepared { records: records.into(), wal, sequence });
             }
             (Record::Commit { xid }, _) => {
                 if let Some(Prepared { records, sequence, .. }) = prepared.remove(*xid) {
                     let batch = as_batch(&records)?;
-                    let end = numbered(sequence.unwrap_or(next), &batch)?;
-                    insertions.push((Cow::Owned(batch), sequence.unwrap_or(next)));
+                    let first = sequence.unwrap_or(next);
+                    let end = check_batch(&batch, first, targets)?;
+                    insertions.push((batch, first));
                     next = if sequence.is_some() { after(next, 1)? } else { end };
                 }
             }
@@ -372,8 +374,8 @@ fn insertions_of<'a>(
                 record.encode(&mut one);
                 let batch = as_batch(&one)?;
                 let first = next;
-                next = numbered(first, &batch)?;
-                insertions.push((Cow::Owned(batch), first));
+                next = check_batch(&batch, first, targets)?;
+                insertions.push((batch, first));
             }
         }
     }
@@ -393,9 +395,15 @@ fn holds_transaction_markers(data: &[u8]) -> Result<bool> {
     Ok(false)
 }
 
-/// The sequence number after those of the records of `batch`, the first of which has `first`.
-fn numbered(first: SequenceNumber, batch: &[u8]) -> Result<SequenceNumber> {
+/// Refuses a batch that cannot be inserted to its end; gives the sequence number after its records.
+fn check_batch(batch: &[u8], first: SequenceNumber, targets: &Targets) -> Result<SequenceNumber> {
+    check_records(BatchIter::new(batch)?, targets)?;
     after(first, firn_format::batch::count(batch).into())
+}
+
+/// Inserts a batch that was checked.
+fn insert_batch(batch: &[u8], first: SequenceNumber, targets: &Targets) -> Result<SequenceNumber> {
+    insert_records(BatchIter::new(batch)?, RecordProtections::default(), first, targets, None, &mut || {})
 }
 
 /// The sequence number `count` after `first`.

@@ -125,14 +125,14 @@ fn records_too_small_for_a_header() {
 fn what_cannot_be_applied_counts_as_damage() {
     let env = Env::memory();
     drop(write_log(&env, 4, &[("a", 1), ("b", 2), ("c", 3)]));
-    let run = |mode, error: Error| {
+    let run = |mode, outcome: Result<Error>| {
         let mut applied = String::new();
         let result =
             WalReplay::new(options(mode)).replay(&**env.fs(), &path(4), FileNumber(4), &mut |batch| match batch
                 .sequence
                 .0
             {
-                2 => Ok(Err(error.clone())),
+                2 => outcome.clone().map(Err),
                 sequence => {
                     applied += &sequence.to_string();
                     Ok(Ok(SequenceNumber(sequence + 1)))
@@ -141,12 +141,14 @@ fn what_cannot_be_applied_counts_as_damage() {
         result.map(|_| applied).map_err(|error| error.kind())
     };
     let bad = Error::invalid_argument("no merge operator");
-    let outcomes = MODES.map(|mode| run(mode, bad.clone()));
+    let outcomes = MODES.map(|mode| run(mode, Ok(bad.clone())));
     let failed = Err(ErrorKind::InvalidArgument);
     assert_eq!(outcomes, [failed.clone(), failed, Ok("1".to_owned()), Ok("13".to_owned())]);
-    let outcomes = MODES.map(|mode| run(mode, Error::not_supported("prepared")));
+    let outcomes = MODES.map(|mode| run(mode, Ok(Error::not_supported("prepared"))));
     let failed = Err(ErrorKind::NotSupported);
     assert_eq!(outcomes, [failed.clone(), failed.clone(), failed, Ok("13".to_owned())]);
+    let outcomes = MODES.map(|mode| run(mode, Err(Error::corruption("a flush in between"))));
+    assert_eq!(outcomes, [const { Err(ErrorKind::Corruption) }; 4], "what failed is not the WAL");
 }
 
 #[test]
