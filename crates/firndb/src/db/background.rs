@@ -16,7 +16,7 @@ use super::error_handler::BackgroundErrorReason;
 use super::flush::{FlushReason, FlushRequest};
 use super::report::Retired;
 use super::snapshot::SnapshotReleased;
-use super::{DbInner, DbState};
+use super::{DbInner, DbState, attention};
 use crate::compaction::picker::{self, FilterUse, LevelScores, LevelTargets, PickerInput, PickerOptions, score};
 use crate::options::{BackgroundJobLimits, CompactionStyle, FlushOptions};
 use crate::stats::events::WriteStallInfo;
@@ -93,6 +93,9 @@ impl DbInner {
         let name = &family.data.name;
         let info = || WriteStallInfo { column_family: name.clone(), current, previous };
         let change = (!self.listeners.is_empty() && current != previous).then(info);
+        if family.tell_pace() && !self.env.pools().is_stepped() {
+            self.raise(attention::PACED);
+        }
         if !options.disable_auto_compactions {
             self.queue_compaction_if_needed(state, id);
         }

@@ -10,6 +10,7 @@ use firn_error::{Error, Result};
 use firn_format::comparator::InternalKeyComparator;
 use firn_format::key::SequenceNumber;
 
+use super::pace::FlushPace;
 use super::super_version::{SuperVersion, SuperVersionCell};
 use crate::memtable::{MemTable, MemTableConfig, PrefixFilterConfig};
 use crate::options::ColumnFamilyOptions;
@@ -39,6 +40,8 @@ pub(crate) struct ColumnFamilyData {
     /// `disallow_memtable_writes`.
     takes_only_files: bool,
     dropped: AtomicBool,
+    /// How fast writers go while its memtables are flushed.
+    pub(crate) flush_pace: FlushPace,
     /// What flushes, compactions and stalls did.
     pub(crate) stats: Mutex<ColumnFamilyStats>,
 }
@@ -150,6 +153,7 @@ impl FamilyState {
             takes_only_files: options.disallow_memtable_writes,
             options: RwLock::new(options),
             dropped: AtomicBool::new(false),
+            flush_pace: FlushPace::default(),
         };
         Self {
             data: Arc::new(data),
@@ -191,6 +195,13 @@ impl FamilyState {
     pub(crate) fn is_flush_pending(&self) -> bool {
         let enough = usize::try_from(self.data.options().min_write_buffer_number_to_merge).unwrap_or(1).max(1);
         self.unflushed() > 0 && (self.flush_requested || self.unflushed() >= enough)
+    }
+
+    /// Tells the pace of writers whether memtables are to be flushed or being flushed, and returns it.
+    pub(crate) fn tell_pace(&self) -> bool {
+        let under_way = self.flushing > 0 || self.is_flush_pending();
+        self.data.flush_pace.set_under_way(under_way);
+        under_way
     }
 
     /// Whether nothing lies in memory.

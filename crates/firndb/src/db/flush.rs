@@ -41,6 +41,10 @@ pub(crate) use crate::stats::FlushReason;
 use crate::stats::{CompactionStats, HistogramKind, JobPriority, Ticker};
 use crate::version::{ManifestChange, TableSource, VersionSet};
 
+/// Each time so many bytes of a table were written the disk is told to begin with them, unless `bytes_per_sync` says
+/// otherwise: when the table is complete and must be durable, little is left to wait for.
+const WRITE_BEHIND_BYTES: u64 = 4 << 20;
+
 /// Families whose memtables are to be flushed, together if there are several.
 #[derive(Clone, Debug)]
 pub(crate) struct FlushRequest {
@@ -120,6 +124,7 @@ impl DbInner {
         if parts.is_empty() {
             return Ok(());
         }
+        let start_nanos = self.env.clock().now_nanos();
         let several_families = state.families.len() > 1 || self.options().allow_2pc;
         let synced = MutexGuard::unlocked(state, || {
             thread::catch_panic("the flush", || {
@@ -154,6 +159,8 @@ impl DbInner {
         }
         match result {
             Ok(()) => {
+                let nanos = self.env.clock().now_nanos().saturating_sub(start_nanos);
+                parts.iter().for_each(|part| part.data.flush_pace.learn(&part.memtables, nanos));
                 self.report_flush_end(state, job, &parts, request.reason);
                 if self.file_manager.is_max_allowed_space_reached() {
                     self.set_background_error(state, BackgroundErrorReason::Flush, &max_allowed_space_reached());
@@ -422,7 +429,7 @@ impl DbInner {
                 rate_limiter: self.rate_limiter.clone(),
                 rate_limiter_priority: self.io_priority(job.reason),
                 use_direct_writes: db.use_direct_io_for_flush_and_compaction,
-                bytes_per_sync: db.bytes_per_sync,
+                bytes_per_sync: if db.bytes_per_sync == 0 { WRITE_BEHIND_BYTES } else { db.bytes_per_sync },
                 strict_bytes_per_sync: db.strict_bytes_per_sync,
                 writable_buffer_bytes: db.writable_file_max_buffer_size.max(4096),
                 ..FileOptions::default()
@@ -632,6 +639,7 @@ fn pick(
         family.flush_requested = false;
         let data = Arc::clone(&family.data);
         let memtables: Vec<_> = family.imm.iter().rev().map(Arc::clone).collect();
+        data.flush_pace.begin();
         let epoch_number = state.versions.family_mut(*id).map_or(0, |family| family.new_epoch_number());
         let number = state.new_output();
         let output = FlushOutput { number, epoch_number, snapshots: snapshots.clone(), job };

@@ -29,6 +29,7 @@ pub(crate) mod live_files;
 pub(crate) mod log_ahead;
 pub(crate) mod manage;
 pub(crate) mod open;
+mod pace;
 pub(crate) mod periodic;
 pub(crate) mod properties;
 pub(crate) mod read;
@@ -84,6 +85,8 @@ pub(crate) mod attention {
     pub(crate) const WAL_FULL: u32 = 8;
     /// The memtables together are larger than they may be.
     pub(crate) const MEMORY_FULL: u32 = 16;
+    /// A flush may set the pace of writers; see `pace`.
+    pub(crate) const PACED: u32 = 32;
 }
 
 /// One running database, shared by its handles and background jobs.

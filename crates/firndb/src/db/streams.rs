@@ -90,6 +90,11 @@ pub(crate) fn find_runs(
     memtables: &[Arc<MemTable>],
     target_file_bytes: u64,
 ) -> Vec<Run> {
+    if let [memtable] = memtables
+        && memtable.was_filled_in_order()
+    {
+        return Vec::new();
+    }
     let min_bytes = (target_file_bytes / RUNS_PER_TARGET).max(MIN_RUN_BYTES);
     let mut found: Vec<Run> = Vec::new();
     let mut keep = |run: Run| {

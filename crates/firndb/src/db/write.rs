@@ -37,6 +37,11 @@ use crate::write::{ContentFlags, WriteBatch};
 
 /// How long a leader that must slow down sleeps before it looks again.
 const STALL_STEP_MICROS: u64 = 1001;
+/// How long a leader that is ahead of a flush sleeps before it looks again. Short sleeps would be felt by more than one write
+/// in a thousand.
+const PACE_STEP_MICROS: u64 = 2000;
+/// A leader looks whether it is ahead of a flush once so many bytes were written.
+const PACE_LOOK_BYTES: u64 = 16 << 10;
 
 /// The WAL and what inserts need; owned by whoever leads the write queue.
 #[derive(Default)]
@@ -59,6 +64,8 @@ pub(crate) struct LogState {
     manual_flush: bool,
     /// Whether followers may insert their own batches (`allow_concurrent_memtable_write`).
     parallel_inserts: bool,
+    /// At how many bytes written a leader looks whether it is ahead of a flush.
+    next_pace_look: u64,
     /// What writers did; here because whoever holds the log may count without further ado.
     pub(crate) stats: DbStats,
 }
@@ -577,10 +584,12 @@ impl DbInner {
         if bits & (attention::WAL_FULL | attention::MEMTABLE_FULL | attention::MEMORY_FULL) != 0 {
             self.switch_full_memtables()?;
         }
-        if bits & attention::STALL != 0 {
+        let stalls = bits & attention::STALL != 0;
+        let is_paced = bits & attention::PACED != 0 && !flags.no_slowdown && self.is_pace_look_due();
+        if stalls || (is_paced && self.is_ahead_of_flushes()) {
             let clock = self.env.clock();
             let start = clock.now_nanos();
-            let outcome = self.stall(leadership, flags);
+            let outcome = if stalls { self.stall(leadership, flags) } else { self.keep_pace() };
             let micros = clock.now_nanos().saturating_sub(start) / 1000;
             self.log.lock().stats.counters.stall_micros += micros;
             if let Some(statistics) = &self.statistics {
@@ -690,6 +699,43 @@ impl DbInner {
         match state.errors.error() {
             Some(error) if state.errors.is_stopped() => Err(Error::incomplete(error.to_string())),
             _ => Ok(()),
+        }
+    }
+
+    /// Whether enough was written since a leader last looked whether it is ahead of flushes.
+    fn is_pace_look_due(&self) -> bool {
+        let mut log = self.log.lock();
+        let written = log.stats.counters.bytes_written;
+        // Further ahead than one step: the counters began anew.
+        let is_due = written >= log.next_pace_look || log.next_pace_look - written > PACE_LOOK_BYTES;
+        if is_due {
+            log.next_pace_look = written + PACE_LOOK_BYTES;
+        }
+        is_due
+    }
+
+    /// Whether memtables hold more than flushes under way allow. The caller leads the write queue.
+    fn is_ahead_of_flushes(&self) -> bool {
+        let now_nanos = self.env.clock().now_nanos();
+        let targets = Arc::clone(&self.log.lock().targets);
+        // Lowered first: who raises it has told before what is looked at here.
+        self.attention.fetch_and(!attention::PACED, Ordering::AcqRel);
+        let mut is_ahead = false;
+        for Target { data, mem, .. } in targets.iter().filter(|target| target.data.flush_pace.is_under_way()) {
+            self.raise(attention::PACED);
+            is_ahead |= !data.flush_pace.allows(mem.data_bytes(), mem.full_bytes(), now_nanos);
+        }
+        is_ahead
+    }
+
+    /// Holds the leader until flushes under way allow what memtables hold.
+    fn keep_pace(&self) -> Result<()> {
+        loop {
+            self.env.clock().sleep_micros(PACE_STEP_MICROS);
+            self.check_open()?;
+            if !self.is_ahead_of_flushes() {
+                return Ok(());
+            }
         }
     }
 

@@ -25,7 +25,7 @@
 //! under which its parent knows it.
 
 use firn_env::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use firn_env::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+use firn_env::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 use std::cmp::Ordering as KeyOrder;
 
 use firn_env::sync::Mutex;
@@ -141,6 +141,8 @@ pub(crate) struct Index {
     first_leaf: *const Node,
     /// A leaf that was the rightmost when stored: appends in key order start here.
     last_leaf: AtomicPtr<Node>,
+    /// Whether a full leaf was split because a key belonged into it, and not after all others.
+    is_scattered: AtomicBool,
     /// Held while the tree gains a level.
     growing: Mutex<()>,
 }
@@ -218,6 +220,7 @@ impl Index {
             root: AtomicPtr::new(leaf),
             first_leaf: leaf,
             last_leaf: AtomicPtr::new(leaf),
+            is_scattered: AtomicBool::new(false),
             growing: Mutex::new(()),
         }
     }
@@ -322,6 +325,11 @@ impl Index {
     pub(crate) fn insert_target<'a>(&self, user_key: &'a [u8], sequence: SequenceNumber) -> Target<'a> {
         // With the greatest type, so that an entry of the same sequence comes at or after the target.
         Target { word: self.words.word(user_key), user_key, footer: sequence.0 << 8 | 0xff }
+    }
+
+    /// Whether keys came in ascending order, but for some that arrived late by less than a leaf.
+    pub(super) fn was_filled_in_order(&self) -> bool {
+        !self.is_scattered.load(Relaxed)
     }
 
     /// The leaf in which to insert at `target`; others may split it meanwhile.
@@ -442,6 +450,9 @@ impl Index {
         right.high.store(node.high.load(Relaxed), Relaxed);
         right.next.store(node.next.load(Relaxed), Relaxed);
         let is_append = rank == SLOTS && node.next.load(Relaxed).is_null();
+        if !is_append && node.level == 0 {
+            self.is_scattered.store(true, Relaxed);
+        }
         // Keys that arrive in order leave full nodes behind; others leave halves.
         let keep = if is_append { SLOTS } else { SLOTS / 2 + 1 };
         let (low_word, low) = match child {

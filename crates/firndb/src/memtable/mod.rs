@@ -489,6 +489,11 @@ impl MemTable {
         allocated > limit || self.arena.unused_bytes() < block / 4
     }
 
+    /// `write_buffer_size`: at how many bytes of memory it is about full.
+    pub fn full_bytes(&self) -> u64 {
+        self.config.write_buffer_bytes as u64
+    }
+
     /// Asks for a flush at the next opportunity, whatever the size.
     pub fn mark_for_flush(&self) {
         self.flush_marked.store(true, Ordering::Relaxed);
@@ -523,6 +528,11 @@ impl MemTable {
     /// Whether nothing was added.
     pub fn is_empty(&self) -> bool {
         self.entry_count() == 0
+    }
+
+    /// Whether point entries came in ascending order of their keys, but for some that came a little late.
+    pub fn was_filled_in_order(&self) -> bool {
+        self.index.was_filled_in_order()
     }
 
     /// Entries, range deletions included.
