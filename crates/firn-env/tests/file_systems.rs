@@ -438,6 +438,16 @@ fn a_direct_file_reads_back_what_it_wrote() {
     file.truncate(19_999).unwrap();
     file.close().unwrap();
     assert!(read_file(&fs, &path, u64::MAX).unwrap() == data[..19_999]);
+    let random = fs.new_random_access_file(&path, &options).unwrap();
+    let align = random.required_alignment();
+    assert!(align.is_power_of_two() && random.is_direct());
+    for (offset, bytes) in
+        [(0, 1), (511, 2), (512, 512), (align - 1, align + 2), (3000, 9000), (4096, 8192), (19_990, 20)]
+    {
+        let mut buffer = vec![0; bytes];
+        let got = random.read_at(offset as u64, &mut buffer).unwrap();
+        assert!(buffer[..got] == data[offset..19_999.min(offset + bytes)], "{bytes} bytes at {offset}");
+    }
     let mut sequential = fs.new_sequential_file(&path, &options).unwrap();
     let mut buffer = vec![0; 30_000];
     assert_eq!(sequential.read(&mut buffer).unwrap(), 19_999);

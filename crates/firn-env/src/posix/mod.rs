@@ -31,7 +31,8 @@ use mmap::ReadMapping;
 use read::{PosixMappedFile, PosixRandomAccessFile, PosixSequentialFile};
 use write::{BufferedFile, DirectFile};
 
-/// What direct I/O demands of offsets, lengths and memory.
+/// What direct I/O demands of offsets, lengths and memory, unless the system tells otherwise. Memory for it always starts at
+/// a multiple of this.
 const DIRECT_ALIGNMENT: usize = 4096;
 
 /// The operating system's id of the calling thread; [`crate::thread::system_id`] remembers it.
@@ -126,6 +127,15 @@ fn cloexec(options: &FileOptions) -> i32 {
     if options.set_fd_cloexec { libc::O_CLOEXEC } else { 0 }
 }
 
+/// At multiples of how many bytes direct reads of a file start and end: where blocks of the disk are smaller than pages,
+/// reads of unaligned ranges take less with them.
+fn direct_read_alignment(file: &File) -> usize {
+    match sys::direct_read_alignment(file) {
+        Some((offset, memory)) if memory <= DIRECT_ALIGNMENT => offset,
+        _ => DIRECT_ALIGNMENT,
+    }
+}
+
 fn open_readable(path: &Path, options: &FileOptions, operation: &str) -> Result<File> {
     let direct = if options.use_direct_reads { libc::O_DIRECT } else { 0 };
     let mut open = OpenOptions::new();
@@ -140,8 +150,8 @@ impl FileSystem for PosixFileSystem {
 
     fn new_sequential_file(&self, path: &Path, options: &FileOptions) -> Result<Box<dyn SequentialFile>> {
         let file = open_readable(path, options, "While opening a file for sequentially reading")?;
-        let direct = options.use_direct_reads;
-        if !direct {
+        let direct = options.use_direct_reads.then(|| direct_read_alignment(&file));
+        if direct.is_none() {
             sys::advise(&file, 0, 0, AccessPattern::Sequential);
         }
         Ok(Box::new(PosixSequentialFile { file, path: path.to_path_buf(), offset: 0, direct }))
@@ -158,7 +168,8 @@ impl FileSystem for PosixFileSystem {
             mapped.hint(options.access_pattern);
             return Ok(Arc::new(mapped));
         }
-        let file = PosixRandomAccessFile { file, path: path.to_path_buf(), direct: options.use_direct_reads };
+        let direct = options.use_direct_reads.then(|| direct_read_alignment(&file));
+        let file = PosixRandomAccessFile { file, path: path.to_path_buf(), direct };
         if options.access_pattern != AccessPattern::Normal {
             file.hint(options.access_pattern);
         }

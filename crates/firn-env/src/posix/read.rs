@@ -32,12 +32,11 @@ fn pread(file: &File, path: &Path, offset: u64, buffer: &mut [u8]) -> Result<usi
     Ok(done)
 }
 
-/// Reads an unaligned range with aligned direct reads through a buffer.
-fn pread_direct(file: &File, path: &Path, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-    let align = DIRECT_ALIGNMENT as u64;
-    let start = offset / align * align;
+/// Reads an unaligned range with direct reads of multiples of `align` through a buffer.
+fn pread_direct(file: &File, path: &Path, align: usize, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    let start = offset / align as u64 * align as u64;
     let lead = usize::try_from(offset - start).unwrap_or_default();
-    let span = (lead + buffer.len()).div_ceil(DIRECT_ALIGNMENT) * DIRECT_ALIGNMENT;
+    let span = (lead + buffer.len()).div_ceil(align) * align;
     with_buffer(span, |aligned| {
         let got = pread(file, path, start, aligned)?;
         let count = got.saturating_sub(lead).min(buffer.len());
@@ -60,16 +59,16 @@ pub(super) struct PosixSequentialFile {
     pub(super) file: File,
     pub(super) path: PathBuf,
     pub(super) offset: u64,
-    pub(super) direct: bool,
+    /// At multiples of how many bytes direct reads start and end; none through the page cache.
+    pub(super) direct: Option<usize>,
 }
 
 impl SequentialFile for PosixSequentialFile {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         check_offset(&self.path, self.offset, buffer.len())?;
-        let got = if self.direct {
-            pread_direct(&self.file, &self.path, self.offset, buffer)?
-        } else {
-            pread(&self.file, &self.path, self.offset, buffer)?
+        let got = match self.direct {
+            Some(align) => pread_direct(&self.file, &self.path, align, self.offset, buffer)?,
+            None => pread(&self.file, &self.path, self.offset, buffer)?,
         };
         self.offset += got as u64;
         Ok(got)
@@ -89,22 +88,23 @@ impl SequentialFile for PosixSequentialFile {
 pub(super) struct PosixRandomAccessFile {
     pub(super) file: File,
     pub(super) path: PathBuf,
-    pub(super) direct: bool,
+    /// At multiples of how many bytes direct reads start and end; none through the page cache.
+    pub(super) direct: Option<usize>,
 }
 
 impl RandomAccessFile for PosixRandomAccessFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         check_offset(&self.path, offset, buffer.len())?;
-        if !self.direct {
+        let Some(align) = self.direct else {
             return pread(&self.file, &self.path, offset, buffer);
-        }
-        let aligned = offset.is_multiple_of(DIRECT_ALIGNMENT as u64)
-            && buffer.len().is_multiple_of(DIRECT_ALIGNMENT)
+        };
+        let aligned = offset.is_multiple_of(align as u64)
+            && buffer.len().is_multiple_of(align)
             && buffer.as_ptr().addr().is_multiple_of(DIRECT_ALIGNMENT);
         if aligned {
             pread(&self.file, &self.path, offset, buffer)
         } else {
-            pread_direct(&self.file, &self.path, offset, buffer)
+            pread_direct(&self.file, &self.path, align, offset, buffer)
         }
     }
 
@@ -117,7 +117,7 @@ impl RandomAccessFile for PosixRandomAccessFile {
     }
 
     fn prefetch(&self, offset: u64, bytes: usize) -> Result<bool> {
-        if self.direct {
+        if self.is_direct() {
             return Ok(false);
         }
         sys::readahead(&self.file, offset, bytes).map_err(|e| Error::from_io(&e, "While prefetching", &self.path))?;
@@ -125,17 +125,17 @@ impl RandomAccessFile for PosixRandomAccessFile {
     }
 
     fn hint(&self, pattern: AccessPattern) {
-        if !self.direct {
+        if !self.is_direct() {
             sys::advise(&self.file, 0, 0, pattern);
         }
     }
 
     fn required_alignment(&self) -> usize {
-        if self.direct { DIRECT_ALIGNMENT } else { 1 }
+        self.direct.unwrap_or(1)
     }
 
     fn is_direct(&self) -> bool {
-        self.direct
+        self.direct.is_some()
     }
 }
 

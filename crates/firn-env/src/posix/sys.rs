@@ -88,6 +88,26 @@ pub(super) fn lock_whole_file(file: &File, lock: bool) -> io::Result<()> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// What direct reads of a file demand of offsets and lengths, and of memory, in bytes; `None` where the system does not
+/// tell, as Linux before 6.1.
+#[cfg(all(target_os = "linux", any(target_env = "gnu", target_env = "musl")))]
+pub(super) fn direct_read_alignment(file: &File) -> Option<(usize, usize)> {
+    // SAFETY: `statx` is plain data, for which all-zero bytes are a valid value.
+    let mut status: libc::statx = unsafe { std::mem::zeroed() };
+    let (flags, wanted) = (libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN);
+    // SAFETY: the descriptor is open for the duration of the borrow, the path is NUL-terminated and `status` is writable;
+    // both live across the call.
+    check(unsafe { libc::statx(file.as_raw_fd(), c"".as_ptr(), flags, wanted, &raw mut status) }).ok()?;
+    let tells = status.stx_mask & libc::STATX_DIOALIGN != 0;
+    let (offset, memory) = (status.stx_dio_offset_align as usize, status.stx_dio_mem_align as usize);
+    (tells && offset.is_power_of_two() && memory.is_power_of_two()).then_some((offset, memory))
+}
+
+#[cfg(not(all(target_os = "linux", any(target_env = "gnu", target_env = "musl"))))]
+pub(super) fn direct_read_alignment(_: &File) -> Option<(usize, usize)> {
+    None
+}
+
 /// Bytes an unprivileged user may still write on the file system of `path`.
 pub(super) fn free_space(path: &Path) -> io::Result<u64> {
     let path = CString::new(path.as_os_str().as_bytes())?;
