@@ -9,10 +9,12 @@ use std::sync::{Arc, Mutex};
 
 use firn_format::compression::CompressionType;
 use firndb::env::{
-    Env, IoKind, IoPriority, JobPools, NullLogger, RateLimiter, SstFileManager, SstFileManagerOptions, write_file,
+    Clock, Env, IoKind, IoPriority, JobPools, ManualClock, NullLogger, RateLimiter, SstFileManager,
+    SstFileManagerOptions, write_file,
 };
 use firndb::options::{CompactRangeOptions, FlushOptions, ReadOptions, WriteOptions};
-use firndb::stats::{Statistics, Ticker};
+use firndb::stats::events::FlushJobInfo;
+use firndb::stats::{EventListener, Statistics, Ticker};
 use firndb::{Db, ErrorKind, Options, Result, SubCode};
 
 fn file_manager(env: &Env, options: SstFileManagerOptions) -> Arc<SstFileManager> {
@@ -270,4 +272,68 @@ fn the_flush_of_a_full_memtable_reserves_for_the_new_wal_what_the_old_one_took()
     assert!(newest_wal().2 < 64 << 10, "closing gives back what was not filled");
     let db = Db::open(dir.path(), options).unwrap();
     assert_eq!(db.get("key0001").unwrap().as_deref(), Some([b'v'; 1000].as_slice()));
+}
+
+/// Holds flushes at their beginning while somebody has the gate.
+struct Gate(Arc<Mutex<()>>);
+
+impl EventListener for Gate {
+    fn name(&self) -> &str {
+        "gate"
+    }
+    fn on_flush_begin(&self, _: &FlushJobInfo) {
+        drop(self.0.lock().unwrap());
+    }
+}
+
+/// Beside a flush writers go at a share of its pace, but one that lasts does not hold them, and other times nothing does.
+#[test]
+fn writers_keep_the_pace_of_a_flush_until_it_is_a_slow_one() {
+    const START_MICROS: u64 = 1_000_000_000;
+    const MEMTABLE: u64 = 4 << 20;
+    for no_slowdown in [false, true] {
+        let clock = Arc::new(ManualClock::new(START_MICROS));
+        let gate = Arc::new(Mutex::new(()));
+        let mut options = Options::default();
+        options.db.create_if_missing = true;
+        options.db.env = Env::memory().with_clock(Arc::clone(&clock) as _);
+        options.db.listeners.push(Arc::new(Gate(Arc::clone(&gate))));
+        options.cf.write_buffer_size = MEMTABLE as usize;
+        options.cf.max_write_buffer_number = 6;
+        options.cf.disable_auto_compactions = true;
+        let db = Db::open("/db", options).unwrap();
+        let held = gate.lock().unwrap();
+        let frozen = || db.property_int(db.default_cf(), "rocksdb.num-immutable-mem-table").unwrap();
+        let slept_micros = || clock.now_micros() - START_MICROS;
+        let write = WriteOptions { no_slowdown, ..WriteOptions::default() };
+        let mut written = 0u32;
+        let mut fill_until = |count| {
+            while frozen() < count {
+                db.put_opt(&write, db.default_cf(), written.to_be_bytes(), [b'v'; 1000]).unwrap();
+                written += 1;
+            }
+        };
+        fill_until(1);
+        assert_eq!(slept_micros(), 0, "no flush, no pace");
+        fill_until(2);
+        // A flush is slow below 128 MiB/s.
+        let patience_micros = MEMTABLE * 1_000_000 / (128 << 20);
+        let slept = slept_micros();
+        if no_slowdown {
+            assert_eq!(slept, 0, "they fail or pass, but do not wait");
+        } else {
+            assert!((patience_micros..2 * patience_micros).contains(&slept), "{slept} µs");
+        }
+        fill_until(3);
+        assert_eq!(slept_micros(), slept, "the same slow flush");
+        drop(held);
+        flush(&db).unwrap();
+        let after = slept_micros();
+        db.put_opt(&write, db.default_cf(), b"one more", b"").unwrap();
+        assert_eq!(slept_micros(), after, "no flush, no pace");
+        for number in 0..written {
+            assert_eq!(db.get(number.to_be_bytes()).unwrap().unwrap(), [b'v'; 1000]);
+        }
+        db.close().unwrap();
+    }
 }

@@ -586,7 +586,7 @@ impl DbInner {
         }
         let stalls = bits & attention::STALL != 0;
         let is_paced = bits & attention::PACED != 0 && !flags.no_slowdown && self.is_pace_look_due();
-        if stalls || (is_paced && self.is_ahead_of_flushes()) {
+        if stalls || (is_paced && self.is_ahead_of_flushes(0)) {
             let clock = self.env.clock();
             let start = clock.now_nanos();
             let outcome = if stalls { self.stall(leadership, flags) } else { self.keep_pace() };
@@ -714,8 +714,9 @@ impl DbInner {
         is_due
     }
 
-    /// Whether memtables hold more than flushes under way allow. The caller leads the write queue.
-    fn is_ahead_of_flushes(&self) -> bool {
+    /// Whether memtables hold more than flushes under way allow. The caller leads the write queue and has just slept for so
+    /// long.
+    fn is_ahead_of_flushes(&self, slept_nanos: u64) -> bool {
         let now_nanos = self.env.clock().now_nanos();
         let targets = Arc::clone(&self.log.lock().targets);
         // Lowered first: who raises it has told before what is looked at here.
@@ -723,6 +724,7 @@ impl DbInner {
         let mut is_ahead = false;
         for Target { data, mem, .. } in targets.iter().filter(|target| target.data.flush_pace.is_under_way()) {
             self.raise(attention::PACED);
+            data.flush_pace.note_sleep(slept_nanos);
             is_ahead |= !data.flush_pace.allows(mem.data_bytes(), mem.full_bytes(), now_nanos);
         }
         is_ahead
@@ -731,9 +733,12 @@ impl DbInner {
     /// Holds the leader until flushes under way allow what memtables hold.
     fn keep_pace(&self) -> Result<()> {
         loop {
-            self.env.clock().sleep_micros(PACE_STEP_MICROS);
+            let clock = self.env.clock();
+            let start = clock.now_nanos();
+            clock.sleep_micros(PACE_STEP_MICROS);
+            let slept_nanos = clock.now_nanos().saturating_sub(start);
             self.check_open()?;
-            if !self.is_ahead_of_flushes() {
+            if !self.is_ahead_of_flushes(slept_nanos) {
                 return Ok(());
             }
         }

@@ -49,7 +49,7 @@ option_set! {
         best_efforts_recovery: bool = false;
         /// Microseconds between resume attempts.
         bgerror_resume_retry_interval: u64 = 1_000_000;
-        /// Incremental range sync of SST/blob files every N bytes (0 = off).
+        /// The disk is told to begin with a table's bytes each time so many were written; 0 is every 4 MiB.
         bytes_per_sync: u64 = 0 => mutable;
         /// Read-ahead of compaction inputs in bytes; 0 is none.
         compaction_readahead_size: usize = 2_097_152 => mutable;

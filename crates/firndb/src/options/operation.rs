@@ -116,7 +116,8 @@ pub struct WriteOptions {
     pub disable_wal: bool,
     /// Ignore records for column families that were dropped. Default: false.
     pub ignore_missing_column_families: bool,
-    /// Fail with `Incomplete` instead of waiting when writes are slowed down. Default: false.
+    /// Fail with `Incomplete` instead of waiting when writes are slowed down. Beside a flush, whose pace others keep, such
+    /// writes pass. Default: false.
     pub no_slowdown: bool,
     /// Yield to other writes when compaction lags behind. Default: false.
     pub low_pri: bool,
