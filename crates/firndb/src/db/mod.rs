@@ -122,6 +122,8 @@ pub(crate) struct DbInner {
     pub(crate) log_ahead: LogAhead,
     /// Bits of [`attention`].
     pub(crate) attention: AtomicU32,
+    /// Bytes written beside a flush since a leader last looked whether it is ahead of it.
+    pub(crate) unlooked_bytes: AtomicU64,
     /// Everything that changes rarely.
     pub(crate) state: Mutex<DbState>,
     /// Signalled whenever background work ends or something that a waiter may wait for changes.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-use firn_env::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use firn_env::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use firn_env::sync::{Condvar, Mutex, RwLock};
 use firn_env::{
     Env, FileLock, FileLogger, FileSystem, InfoLogOptions, LogLevel, Logger, NullLogger, SstFileManager,
@@ -537,6 +537,7 @@ impl Opening {
                 log: Mutex::new(LogState::default()),
                 log_ahead: LogAhead::default(),
                 attention: AtomicU32::new(0),
+                unlooked_bytes: AtomicU64::new(0),
                 state: Mutex::new(DbState::new(versions, states, controller)),
                 background: Condvar::new(),
                 periodic: Condvar::new(),

@@ -64,8 +64,6 @@ pub(crate) struct LogState {
     manual_flush: bool,
     /// Whether followers may insert their own batches (`allow_concurrent_memtable_write`).
     parallel_inserts: bool,
-    /// At how many bytes written a leader looks whether it is ahead of a flush.
-    next_pace_look: u64,
     /// What writers did; here because whoever holds the log may count without further ado.
     pub(crate) stats: DbStats,
 }
@@ -585,7 +583,7 @@ impl DbInner {
             self.switch_full_memtables()?;
         }
         let stalls = bits & attention::STALL != 0;
-        let is_paced = bits & attention::PACED != 0 && !flags.no_slowdown && self.is_pace_look_due();
+        let is_paced = bits & attention::PACED != 0 && !flags.no_slowdown && self.is_pace_look_due(leadership);
         if stalls || (is_paced && self.is_ahead_of_flushes(0)) {
             let clock = self.env.clock();
             let start = clock.now_nanos();
@@ -702,15 +700,13 @@ impl DbInner {
         }
     }
 
-    /// Whether enough was written since a leader last looked whether it is ahead of flushes.
-    fn is_pace_look_due(&self) -> bool {
-        let mut log = self.log.lock();
-        let written = log.stats.counters.bytes_written;
-        // Further ahead than one step: the counters began anew.
-        let is_due = written >= log.next_pace_look || log.next_pace_look - written > PACE_LOOK_BYTES;
-        if is_due {
-            log.next_pace_look = written + PACE_LOOK_BYTES;
-        }
+    /// Whether enough was written since a leader last looked whether it is ahead of flushes. Takes no lock: it is asked before
+    /// every group beside a flush.
+    fn is_pace_look_due(&self, leadership: &Leadership<'_>) -> bool {
+        // Only the leader reads and writes it.
+        let unlooked = self.unlooked_bytes.load(Ordering::Relaxed).saturating_add(leadership.previous_group_bytes());
+        let is_due = unlooked >= PACE_LOOK_BYTES;
+        self.unlooked_bytes.store(if is_due { 0 } else { unlooked }, Ordering::Relaxed);
         is_due
     }
 
