@@ -6,7 +6,8 @@
 //!
 //! A plan may be split in ranges of user keys that run at the same time, each with inputs and outputs of its own.
 //!
-//! Always true here: outputs of one job do not overlap; no user key is in two of them; every input entry is read once.
+//! Always true here: outputs of one job do not overlap; no user key is in two of them (files that were moved from level 0
+//! may share one); every input entry is read once.
 
 use std::sync::Arc;
 

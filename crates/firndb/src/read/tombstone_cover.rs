@@ -121,8 +121,8 @@ impl TombstoneWindow {
 pub enum TombstoneSource {
     /// One list for all keys: a memtable's (no edges) or a table's (edges at its bounds).
     Window(TombstoneWindow),
-    /// The files of a level that have tombstones, in key order. Where two neighbours share a user key, it belongs to the
-    /// left one (both then hold all tombstones over it).
+    /// The files of a level that have tombstones, in key order. Neighbours may share a user key, the left one with the
+    /// newer versions; each then has tombstones over it that the other may not have, and all of them count.
     Level(Arc<[TombstoneWindow]>),
 }
 
@@ -158,6 +158,12 @@ struct Span {
 }
 
 impl Span {
+    /// Keeps no more than what lies between two edges.
+    fn cut(&mut self, from: Option<Edge>, until: Option<Edge>, order: &InternalKeyComparator) {
+        self.from = pick(from, self.from.take(), Ordering::Greater, order);
+        self.until = pick(until, self.until.take(), Ordering::Less, order);
+    }
+
     fn contains(&self, user_key: &[u8], order: &InternalKeyComparator) -> bool {
         self.from.as_ref().is_none_or(|from| !from.is_right_of(user_key, order))
             && self.until.as_ref().is_none_or(|until| until.is_right_of(user_key, order))
@@ -180,17 +186,33 @@ impl SourceState {
         }
         let span = match &self.source {
             TombstoneSource::Window(window) => span_in(window, user_key, snapshot, order),
-            TombstoneSource::Level(windows) => {
-                let at = windows.partition_point(|window| window.is_left_of(user_key, order));
-                let before = at.checked_sub(1).and_then(|before| windows.get(before));
-                let from = before.and_then(|window| window.until.clone());
-                let mut span = windows.get(at).map_or_else(Span::default, |w| span_in(w, user_key, snapshot, order));
-                span.from = pick(span.from, from, Ordering::Greater, order);
-                span
-            }
+            TombstoneSource::Level(windows) => span_in_level(windows, user_key, snapshot, order),
         };
         self.span.insert(span)
     }
+}
+
+/// The stretch around `user_key` in a level with these windows.
+fn span_in_level(
+    windows: &[TombstoneWindow],
+    user_key: &[u8],
+    snapshot: SequenceNumber,
+    order: &InternalKeyComparator,
+) -> Span {
+    let at = windows.partition_point(|window| window.is_left_of(user_key, order));
+    let (left, rest) = windows.split_at(at);
+    let mut span = Span::default();
+    span.cut(left.last().and_then(|window| window.until.clone()), None, order);
+    for window in rest {
+        // The first window that begins behind the key ends the stretch, though the one before may end as far as in it.
+        let here = span_in(window, user_key, snapshot, order);
+        span.sequence = span.sequence.max(here.sequence);
+        span.cut(here.from, here.until, order);
+        if window.is_right_of(user_key, order) {
+            break;
+        }
+    }
+    span
 }
 
 /// The stretch around `user_key` in `window`.
@@ -284,8 +306,7 @@ impl TombstoneCover {
         for source in &mut self.sources {
             let span = source.locate(user_key, self.snapshot, &self.order);
             all.sequence = all.sequence.max(span.sequence);
-            all.from = pick(span.from.clone(), all.from, Ordering::Greater, &self.order);
-            all.until = pick(span.until.clone(), all.until, Ordering::Less, &self.order);
+            all.cut(span.from.clone(), span.until.clone(), &self.order);
         }
         debug_assert!(all.contains(user_key, &self.order));
         // Without an edge no word is on the outer side of it; a custom order has one word for all keys and never passes
@@ -377,5 +398,36 @@ mod tests {
         assert_eq!(cover.end_of_newer(1), Some(&Edge::before(b"f")));
         assert_eq!(cover.end_of_newer(2), Some(&Edge::after(b"m")));
         assert_eq!(cover.start_of_newer(2), Some(&Edge::before(b"c")));
+    }
+
+    #[test]
+    fn at_a_user_key_that_files_of_a_level_share_the_tombstones_of_all_count() {
+        let order = InternalKeyComparator::default();
+        let words = KeyWords::new(order.kind(), b"");
+        let key = |key: &str, sequence| InternalKey::new(key.as_bytes(), SequenceNumber(sequence), ValueType::Value);
+        let file = |tombstones: &[(&str, &str, u64)], smallest: (&str, u64), largest: (&str, u64)| {
+            TombstoneWindow::of_table(&list(tombstones), &key(smallest.0, smallest.1), &key(largest.0, largest.1))
+        };
+        let level: Arc<[_]> = Arc::from([
+            file(&[("a", "c", 90), ("j", "m", 40)], ("a", 90), ("k", 80)),
+            file(&[("k", "l", 70)], ("k", 79), ("k", 71)),
+            file(&[("k", "m", 60)], ("k", 70), ("p", 50)),
+            file(&[("r", "s", 30)], ("r", 30), ("t", 20)),
+        ]);
+        let expected =
+            [("b", 90), ("j", 40), ("jz", 40), ("k", 70), ("ka", 60), ("l", 60), ("m", 0), ("q", 0), ("r", 30)];
+        let source = || vec![(0, TombstoneSource::of_run(&level).unwrap())];
+        for first in 0..expected.len() {
+            let mut cover = TombstoneCover::new(order.clone(), words.clone(), SequenceNumber(100), source());
+            for (key, sequence) in expected.iter().skip(first).chain(&expected) {
+                let found = cover.covering(key.as_bytes(), words.word(key.as_bytes()));
+                assert_eq!(found.0, *sequence, "{key} after {}", expected[first].0);
+            }
+        }
+        let mut cover = TombstoneCover::new(order.clone(), words.clone(), SequenceNumber(100), source());
+        let (before, after) = (Edge::before(b"k"), Edge::after(b"k"));
+        assert_eq!(cover.own_cover(0, b"jz"), Some((Some(&Edge::before(b"j")), Some(&before))));
+        assert_eq!(cover.own_cover(0, b"k"), Some((Some(&before), Some(&after))));
+        assert_eq!(cover.own_cover(0, b"ka"), Some((Some(&after), Some(&Edge::before(b"m")))));
     }
 }

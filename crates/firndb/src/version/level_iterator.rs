@@ -1,6 +1,7 @@
 //! One cursor over the files of a sorted level: [`LevelIterator`], and [`RunIterator`] over any sorted run.
 //!
-//! Tables are opened when the cursor comes to them. Files do not overlap, so at any time one table cursor is enough.
+//! Tables are opened when the cursor comes to them. Files do not overlap, so at any time one table cursor is enough;
+//! versions of one user key may go on from one file to the next.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

@@ -344,7 +344,8 @@ impl PlanDraft {
     }
 }
 
-/// Whether two files of level 0 overlap.
+/// Whether two files of level 0 overlap. They do not where the newer one ends with the user key that the older one begins
+/// with: moved down together, they share that key.
 pub(super) fn level_0_has_overlap(version: &Version) -> bool {
     let order = version.order();
     let mut files: Vec<&Arc<FileMetaData>> = version.files(0).iter().collect();
