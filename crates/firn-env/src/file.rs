@@ -54,7 +54,8 @@ pub struct FileOptions {
     pub fallocate_with_keep_size: bool,
     /// Writable files: append by `memcpy` into a memory-mapped, reserved segment, so that no append is a system call.
     /// Until it is closed, the visible size is larger than what was appended (the rest are zeros). For WALs.
-    /// Default: false; falls back to the buffered writer where the file system refuses.
+    /// Default: false; falls back to the buffered writer where the file system refuses, and where it may answer a full disk
+    /// with a signal instead of an error: everywhere but on ext2, ext3, ext4, tmpfs, and XFS without shared blocks.
     pub mapped_log: bool,
     /// Random-access files: the expected pattern. Default: [`AccessPattern::Normal`].
     pub access_pattern: AccessPattern,

@@ -4,10 +4,14 @@
 //! reserved on disk, mapped, and filled by `memcpy`: the bytes are in the page cache at once, so they survive a kill of
 //! the process exactly as written ones do; `sync` is the same `fdatasync`.
 //!
-//! Always true here: the blocks under a window were reserved before the window was mapped, so a full disk is an error of
+//! Always true here: the blocks under a window were reserved before the window was mapped, and the file system keeps them
+//! where they are ([`sys::reserved_blocks_stay`]; elsewhere logs are written with `write`), so a full disk is an error of
 //! the append that needs the next window and never a signal; what lies behind the last append is zeros (or, in a
 //! recycled file, bytes of its older life), which log readers take for the end; closing cuts it off. Pages that were filled
 //! leave the process soon after: at most [`RESIDENT_BYTES`] and what was made present ahead count as its memory.
+//!
+//! What nothing here can exclude: somebody else who cuts the file off while it is open. The next step of pages is refused
+//! with an error then, but a copy into pages that were present raises `SIGBUS`.
 
 use std::fs::File;
 use std::io;
@@ -19,8 +23,8 @@ use firn_error::{Error, Result};
 
 use super::mmap::WriteWindow;
 use super::sys;
-use super::write::{PosixSync, closed_error};
-use crate::file::{FileSpace, FileSync, WritableFile};
+use super::write::{EarlySync, PosixSync, closed_error};
+use crate::file::{FileOptions, FileSpace, FileSync, WritableFile};
 use crate::sync::Mutex;
 
 /// Windows are multiples of a log block, so that a cut-off log still ends at a block boundary.
@@ -60,6 +64,8 @@ pub(super) struct MappedLog {
     /// The visible size of the file.
     reserved: u64,
     next_window_bytes: u64,
+    /// Looks once per step of pages, so write-back starts a little later than asked for.
+    early: EarlySync,
     /// Blocks that others reserved ahead; none of this log's business until it closes.
     ahead: Arc<Ahead>,
     closed: bool,
@@ -111,7 +117,7 @@ impl MappedLog {
     ///
     /// # Errors
     /// Whatever refuses the first window; the file is then as it was, and another writer can be used.
-    pub(super) fn new(file: File, path: PathBuf, size: u64, held: u64) -> io::Result<Self> {
+    pub(super) fn new(file: File, path: PathBuf, size: u64, held: u64, options: &FileOptions) -> io::Result<Self> {
         let file = Arc::new(file);
         let ahead = Ahead { file: Arc::clone(&file), path: path.clone(), until: Mutex::new(Some(0)) };
         let mut log = Self {
@@ -126,6 +132,7 @@ impl MappedLog {
             can_populate: true,
             reserved: held,
             next_window_bytes: FIRST_WINDOW_BYTES,
+            early: EarlySync::new(options, size),
             ahead: Arc::new(ahead),
             closed: false,
         };
@@ -185,6 +192,7 @@ impl MappedLog {
             self.map_next_window()
                 .map_err(|e| Error::from_io(&e, "While reserving log space", &self.path).with_offset(size))?;
         }
+        self.early.after_write(&self.file, self.size());
         if let Some(window) = &self.window {
             let filled = self.used / 4096 * 4096;
             if filled - self.released >= RESIDENT_BYTES {
@@ -194,13 +202,37 @@ impl MappedLog {
             if self.can_populate {
                 // The start must lie on a page boundary; the page of `populated` may be present already.
                 let from = self.populated / 4096 * 4096;
-                self.can_populate = window.populate(from, self.populated - from + POPULATE_BYTES);
+                match window.populate(from, self.populated - from + POPULATE_BYTES) {
+                    Ok(()) => {}
+                    Err(error) if would_raise_a_signal(&error) => {
+                        let error = self.explain_fault();
+                        let error = Error::from_io(&error, "While touching log space", &self.path);
+                        return Err(error.with_offset(self.size()));
+                    }
+                    // An older system: pages come one by one when they are touched.
+                    Err(_) => self.can_populate = false,
+                }
             }
             self.populated = (self.populated + POPULATE_BYTES) / 4096 * 4096;
             self.populated = self.populated.min(self.window_bytes);
         }
         Ok(())
     }
+
+    /// Why pages of the window cannot be written to, which the system does not say.
+    fn explain_fault(&self) -> io::Error {
+        let end = self.window_offset + self.window_bytes as u64;
+        if self.file.metadata().is_ok_and(|metadata| metadata.len() < end) {
+            return io::Error::other("the file was cut off by somebody else");
+        }
+        let free = self.path.parent().map_or(Ok(u64::MAX), sys::free_space).unwrap_or(u64::MAX);
+        io::Error::from_raw_os_error(if free < POPULATE_BYTES as u64 { libc::ENOSPC } else { libc::EIO })
+    }
+}
+
+/// Whether pages could not be made present because writing to them is not possible, and not for want of the system call.
+fn would_raise_a_signal(error: &io::Error) -> bool {
+    is_no_space(error) || matches!(error.raw_os_error(), Some(libc::EFAULT | libc::EIO | libc::EHWPOISON))
 }
 
 fn is_no_space(error: &io::Error) -> bool {
@@ -250,7 +282,7 @@ impl WritableFile for MappedLog {
 
     fn range_sync(&mut self, offset: u64, bytes: u64) -> Result<()> {
         self.flush()?;
-        let done = sys::sync_range(&self.file, offset, bytes, false);
+        let done = sys::sync_range(&self.file, offset, bytes, self.early.is_strict());
         done.map_err(|e| Error::from_io(&e, "While sync_file_range", &self.path))
     }
 
@@ -262,6 +294,7 @@ impl WritableFile for MappedLog {
         self.window_offset = size;
         self.file.set_len(size).map_err(|e| Error::from_io(&e, "While ftruncate", &self.path))?;
         self.reserved = size;
+        self.early.cut(size);
         Ok(())
     }
 
@@ -303,5 +336,59 @@ impl WritableFile for MappedLog {
 impl Drop for MappedLog {
     fn drop(&mut self) {
         let _ = self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn new_log(dir: &Path, options: &FileOptions) -> Option<MappedLog> {
+        let path = dir.join("000001.log");
+        let file = std::fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
+        if !sys::reserved_blocks_stay(&file) {
+            eprintln!("SKIPPED: logs are not mapped on the file system of {}", dir.display());
+            return None;
+        }
+        Some(MappedLog::new(file, path, 0, 0, options).unwrap())
+    }
+
+    #[test]
+    fn write_back_starts_early_where_it_is_asked_for() {
+        let options = FileOptions { bytes_per_sync: 512 << 10, mapped_log: true, ..FileOptions::default() };
+        for (options, lag) in [(options, 3 << 20), (FileOptions::default(), u64::MAX)] {
+            let dir = tempfile::tempdir().unwrap();
+            let Some(mut log) = new_log(dir.path(), &options) else { return };
+            for _ in 0..8 << 10 {
+                log.append(&[7; 1 << 10]).unwrap();
+                assert!(log.size().saturating_sub(log.early.synced_until()) < lag);
+            }
+            assert_eq!(log.early.synced_until() > 0, lag < u64::MAX);
+            log.truncate(1 << 20).unwrap();
+            assert!(log.early.synced_until() <= 1 << 20, "what is written again is synced again");
+        }
+    }
+
+    #[test]
+    fn a_log_that_somebody_cuts_off_is_an_error_at_the_next_step() {
+        let dir = tempfile::tempdir().unwrap();
+        let Some(mut log) = new_log(dir.path(), &FileOptions::default()) else { return };
+        // Fill all pages that are present, so that the next append has to ask for some.
+        log.append(b"record").unwrap();
+        let room = log.populated - log.used;
+        log.append(&vec![1; room]).unwrap();
+        // A window that has pages left.
+        if log.used == log.window_bytes {
+            log.append(b"record").unwrap();
+            let room = log.populated - log.used;
+            log.append(&vec![1; room]).unwrap();
+        }
+        assert!(log.used < log.window_bytes);
+        let size = log.size();
+        std::fs::OpenOptions::new().write(true).open(log.path()).unwrap().set_len(0).unwrap();
+        let error = log.append(b"record").unwrap_err();
+        assert!(error.to_string().contains("cut off by somebody else"), "{error}");
+        assert!(error.to_string().contains("000001.log"), "{error}");
+        assert_eq!(log.size(), size);
     }
 }

@@ -1,8 +1,9 @@
 //! Memory mappings of files: read-only whole files, and writable windows of a file that is being appended to.
 //!
 //! A mapping is made over a [`File`] and unmapped when dropped. Reading or writing mapped memory whose file was cut
-//! behind our back raises `SIGBUS`; both users exclude that: tables never shrink while open, and log windows lie in
-//! blocks that were reserved before.
+//! behind our back raises `SIGBUS`, and so does writing to it where the disk is full and a page needs a new block. Of what
+//! this process does nothing leads there: tables never shrink while open, and log windows lie in blocks that were reserved
+//! before, on file systems that keep such blocks in their place ([`super::sys::reserved_blocks_stay`]).
 
 use std::fs::File;
 use std::io;
@@ -98,15 +99,18 @@ impl WriteWindow {
         count
     }
 
-    /// Makes the pages of a range present and writable (`MADV_POPULATE_WRITE`, Linux 5.14). False when refused.
-    pub(super) fn populate(&self, at: usize, count: usize) -> bool {
+    /// Makes the pages of a range present and writable (`MADV_POPULATE_WRITE`, Linux 5.14).
+    ///
+    /// # Errors
+    /// `EINVAL` or `ENOSYS` where the system does not know how; `EFAULT` where writing to the range would raise a signal.
+    pub(super) fn populate(&self, at: usize, count: usize) -> io::Result<()> {
         let end = at.saturating_add(count).min(self.bytes);
         if at >= end {
-            return true;
+            return Ok(());
         }
         // SAFETY: `at..end` lies in our mapping; populating does not change its contents.
         let result = unsafe { libc::madvise(self.start.as_ptr().add(at).cast(), end - at, libc::MADV_POPULATE_WRITE) };
-        result == 0
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     /// Takes the pages of a range out of the process; both ends are multiples of the page size. What was written stays in

@@ -108,9 +108,9 @@ fn open_writable(path: &Path, options: &FileOptions, start: Start) -> Result<Box
         let tail = page.as_slice().get(..tail_bytes).unwrap_or_default();
         return Ok(Box::new(DirectFile::new(file, path_buf, size, tail, options)));
     }
-    if options.mapped_log {
+    if options.mapped_log && sys::reserved_blocks_stay(&file) {
         let again = file.try_clone().map_err(|e| Error::from_io(&e, "dup", path))?;
-        match MappedLog::new(file, path_buf.clone(), size, held) {
+        match MappedLog::new(file, path_buf.clone(), size, held, options) {
             Ok(log) => return Ok(Box::new(log)),
             // No reservation or no mapping on this file system, or a full disk: appends by `write` still work or
             // report it. The attempt may have lengthened the file.

@@ -118,6 +118,49 @@ pub(super) fn free_space(path: &Path) -> io::Result<u64> {
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
+/// Whether a mapping of blocks that were reserved can be written to whatever happens to the disk. File systems that may
+/// write a page to a new place ask for space again when the page is touched, and answer a full disk with `SIGBUS`: those
+/// that copy on write, XFS where files may share blocks (`cp` shares them unasked), and any that is not known here.
+#[cfg(target_os = "linux")]
+pub(super) fn reserved_blocks_stay(file: &File) -> bool {
+    const XFS_MAGIC: u32 = 0x5846_5342;
+    // SAFETY: `statfs` is plain data, for which all-zero bytes are a valid value.
+    let mut stat: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open for the duration of the borrow; `stat` is writable and lives across the call.
+    if unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut stat) } != 0 {
+        return false;
+    }
+    // The field's type differs from one C library to the next; the numbers have 32 bits.
+    match stat.f_type as u32 {
+        magic if magic == libc::EXT4_SUPER_MAGIC as u32 || magic == libc::TMPFS_MAGIC as u32 => true,
+        XFS_MAGIC => !xfs_shares_blocks(file).unwrap_or(true),
+        _ => false,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn reserved_blocks_stay(_: &File) -> bool {
+    false
+}
+
+/// Whether files of this XFS may share blocks.
+#[cfg(target_os = "linux")]
+fn xfs_shares_blocks(file: &File) -> io::Result<bool> {
+    /// `XFS_IOC_FSGEOMETRY` in the form that every version of the kernel knows: it fills 112 bytes.
+    const GEOMETRY: u64 = 0x8070_587c;
+    const GEOMETRY_WORDS: usize = 112 / size_of::<u64>();
+    /// The flags are the 32-bit field at byte 92.
+    const FLAGS_AT: usize = 92;
+    const FLAG_REFLINK: u32 = 1 << 20;
+    let mut geometry = [0_u64; GEOMETRY_WORDS];
+    // SAFETY: the descriptor is open for the duration of the borrow, and the request writes as many bytes as `geometry`
+    // has, which lives across the call.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), GEOMETRY as _, geometry.as_mut_ptr()) })?;
+    let word = geometry.get(FLAGS_AT / 8).copied().unwrap_or(u64::MAX).to_ne_bytes();
+    let [_, _, _, _, a, b, c, d] = word;
+    Ok(u32::from_ne_bytes([a, b, c, d]) & FLAG_REFLINK != 0)
+}
+
 /// Processor time of the calling thread, in nanoseconds.
 pub(super) fn thread_cpu_nanos() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

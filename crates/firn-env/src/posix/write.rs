@@ -97,14 +97,36 @@ impl Throttle {
 
 /// Where early write-back stands.
 #[derive(Debug)]
-struct EarlySync {
+pub(super) struct EarlySync {
     every_bytes: u64,
     strict: bool,
     synced_until: u64,
 }
 
 impl EarlySync {
-    fn after_write(&mut self, file: &File, written: u64) {
+    /// For a file that is written from `size` on.
+    pub(super) fn new(options: &FileOptions, size: u64) -> Self {
+        Self { every_bytes: options.bytes_per_sync, strict: options.strict_bytes_per_sync, synced_until: size }
+    }
+
+    /// Up to where write-back was asked for.
+    #[cfg(test)]
+    pub(super) fn synced_until(&self) -> u64 {
+        self.synced_until
+    }
+
+    /// What lies behind `size` was cut off.
+    pub(super) fn cut(&mut self, size: u64) {
+        self.synced_until = self.synced_until.min(size);
+    }
+
+    /// Whether write-back waits for the one before it.
+    pub(super) fn is_strict(&self) -> bool {
+        self.strict
+    }
+
+    /// Starts write-back, if it is time to: the file holds `written` bytes now.
+    pub(super) fn after_write(&mut self, file: &File, written: u64) {
         if self.every_bytes == 0 || written < self.synced_until + RANGE_SYNC_LAG_BYTES + self.every_bytes {
             return;
         }
@@ -149,11 +171,7 @@ impl BufferedFile {
                 keep_size: options.fallocate_with_keep_size,
                 reserved: held,
             },
-            early: EarlySync {
-                every_bytes: options.bytes_per_sync,
-                strict: options.strict_bytes_per_sync,
-                synced_until: size,
-            },
+            early: EarlySync::new(options, size),
             throttle: Throttle::new(options),
             cut_at_close: held > size,
             closed: false,
@@ -225,7 +243,7 @@ impl WritableFile for BufferedFile {
 
     fn range_sync(&mut self, offset: u64, bytes: u64) -> Result<()> {
         self.check_open()?;
-        let done = sys::sync_range(&self.file, offset, bytes, self.early.strict);
+        let done = sys::sync_range(&self.file, offset, bytes, self.early.is_strict());
         done.map_err(|e| Error::from_io(&e, "While sync_file_range", &self.path))
     }
 
@@ -234,7 +252,7 @@ impl WritableFile for BufferedFile {
         self.file.set_len(size).map_err(|e| Error::from_io(&e, "While ftruncate", &self.path))?;
         self.written = size;
         self.reservation.reserved = size;
-        self.early.synced_until = self.early.synced_until.min(size);
+        self.early.cut(size);
         self.cut_at_close = false;
         Ok(())
     }
