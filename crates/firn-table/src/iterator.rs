@@ -362,19 +362,29 @@ impl InternalIterator for TableIterator {
     }
 
     fn seek(&mut self, target: &[u8]) {
-        self.start();
-        if !self.table.may_have_prefix(&self.options, target, SeekDirection::Forward) {
-            return;
+        if self.table.may_have_prefix(&self.options, target, SeekDirection::Forward) {
+            self.reseek(target);
+        } else {
+            self.start();
         }
+    }
+
+    fn seek_for_prev(&mut self, target: &[u8]) {
+        if self.table.may_have_prefix(&self.options, target, SeekDirection::Backward) {
+            self.reseek_for_prev(target);
+        } else {
+            self.start();
+        }
+    }
+
+    fn reseek(&mut self, target: &[u8]) {
+        self.start();
         let outcome = self.try_seek(target);
         self.settle(outcome);
     }
 
-    fn seek_for_prev(&mut self, target: &[u8]) {
+    fn reseek_for_prev(&mut self, target: &[u8]) {
         self.start();
-        if !self.table.may_have_prefix(&self.options, target, SeekDirection::Backward) {
-            return;
-        }
         let outcome = self.try_seek_for_prev(target);
         self.settle(outcome);
     }

@@ -80,6 +80,12 @@ impl InternalIterator for Child {
     fn seek_for_prev(&mut self, target: &[u8]) {
         each!(self, i => i.seek_for_prev(target));
     }
+    fn reseek(&mut self, target: &[u8]) {
+        each!(self, i => i.reseek(target));
+    }
+    fn reseek_for_prev(&mut self, target: &[u8]) {
+        each!(self, i => i.reseek_for_prev(target));
+    }
     #[inline]
     fn next(&mut self) {
         each!(self, i => i.next());

@@ -63,6 +63,16 @@ impl<I: InternalIterator> InternalIterator for BoundedIterator<I> {
         self.look();
     }
 
+    fn reseek(&mut self, target: &[u8]) {
+        self.inner.reseek(target);
+        self.look();
+    }
+
+    fn reseek_for_prev(&mut self, target: &[u8]) {
+        self.inner.reseek_for_prev(target);
+        self.look();
+    }
+
     #[inline]
     fn next(&mut self) {
         self.inner.next();

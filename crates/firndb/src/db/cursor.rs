@@ -64,6 +64,12 @@ impl InternalIterator for Source {
     fn seek_for_prev(&mut self, target: &[u8]) {
         each!(self, iterator => iterator.seek_for_prev(target));
     }
+    fn reseek(&mut self, target: &[u8]) {
+        each!(self, iterator => iterator.reseek(target));
+    }
+    fn reseek_for_prev(&mut self, target: &[u8]) {
+        each!(self, iterator => iterator.reseek_for_prev(target));
+    }
     #[inline]
     fn next(&mut self) {
         each!(self, iterator => iterator.next());
@@ -92,6 +98,11 @@ fn is_same(a: &Option<Arc<dyn SliceTransform>>, b: &Option<Arc<dyn SliceTransfor
     }
 }
 
+/// Whether seeks may leave out keys whose prefix is not that of the key they seek.
+fn by_prefix(options: &ReadOptions) -> bool {
+    !options.total_order_seek && !options.auto_prefix_mode
+}
+
 type Merged = MergingIterator<Source>;
 
 /// What scans of one moment share.
@@ -111,9 +122,8 @@ impl DbInner {
     fn merged(&self, options: &ReadOptions, data: &ColumnFamilyData, view: &View) -> Result<Merged> {
         let super_version = &view.super_version;
         let mut sources = Vec::new();
-        let by_prefix = !options.total_order_seek && !options.auto_prefix_mode;
         let prefixes_now = &super_version.options.prefix_extractor;
-        let prefixes = prefixes_now.as_ref().filter(|_| by_prefix);
+        let prefixes = prefixes_now.as_ref().filter(|_| by_prefix(options));
         let memory = |memtable: &Arc<MemTable>| {
             let tombstones = (memtable.has_range_deletions() && !options.ignore_range_deletions)
                 .then(|| TombstoneSource::of_memtable(memtable.range_tombstones()))
@@ -201,6 +211,7 @@ impl DbInner {
             upper_bound: options.iterate_upper_bound.clone(),
             prefix_extractor: cf.prefix_extractor.clone(),
             prefix_same_as_start: options.prefix_same_as_start && !options.total_order_seek,
+            seeks_by_prefix: by_prefix(&options) && !options.prefix_same_as_start,
             max_sequential_skip: cf.max_sequential_skip_in_iterations,
             max_skippable_internal_keys: options.max_skippable_internal_keys,
             ..DbIteratorConfig::new(data.comparator.clone(), view.sequence)

@@ -111,7 +111,7 @@ impl InternalIterator for MemTableIterator {
             self.land(None, None);
             return;
         }
-        self.land(self.memtable.index.seek(target, Ahead::Leaf), Some((target, Direction::Up)));
+        self.reseek(target);
     }
 
     fn seek_for_prev(&mut self, target: &[u8]) {
@@ -119,6 +119,15 @@ impl InternalIterator for MemTableIterator {
             self.land(None, None);
             return;
         }
+        self.reseek_for_prev(target);
+    }
+
+    #[inline]
+    fn reseek(&mut self, target: &[u8]) {
+        self.land(self.memtable.index.seek(target, Ahead::Leaf), Some((target, Direction::Up)));
+    }
+
+    fn reseek_for_prev(&mut self, target: &[u8]) {
         self.land(self.memtable.index.seek_for_prev(target), Some((target, Direction::Down)));
     }
 

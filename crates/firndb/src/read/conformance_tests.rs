@@ -145,6 +145,12 @@ impl InternalIterator for Child {
     fn seek_for_prev(&mut self, target: &[u8]) {
         self.iterator_mut().seek_for_prev(target);
     }
+    fn reseek(&mut self, target: &[u8]) {
+        self.iterator_mut().reseek(target);
+    }
+    fn reseek_for_prev(&mut self, target: &[u8]) {
+        self.iterator_mut().reseek_for_prev(target);
+    }
     fn next(&mut self) {
         self.iterator_mut().next();
     }

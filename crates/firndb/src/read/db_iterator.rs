@@ -43,6 +43,9 @@ pub struct DbIteratorConfig {
     pub prefix_extractor: Option<Arc<dyn SliceTransform>>,
     /// `prefix_same_as_start`: end when the prefix of the seek key is left. Default false.
     pub prefix_same_as_start: bool,
+    /// Seeks leave out keys without the prefix of their target, although nothing keeps the scan within that prefix: what a
+    /// prefix extractor does by default. A scan from one end to the other then must not seek. Default false.
+    pub seeks_by_prefix: bool,
     /// `max_sequential_skip_in_iterations`: hidden versions of one key that are stepped over before seeking. Default 8.
     pub max_sequential_skip: u64,
     /// `max_skippable_internal_keys`: hidden entries that one call may pass; 0 for any number. Default 0.
@@ -60,6 +63,7 @@ impl DbIteratorConfig {
             upper_bound: None,
             prefix_extractor: None,
             prefix_same_as_start: false,
+            seeks_by_prefix: false,
             max_sequential_skip: 8,
             max_skippable_internal_keys: 0,
         }
@@ -228,7 +232,8 @@ impl<I: InternalIterator> DbIterator<I> {
     pub fn seek_to_first(&mut self) {
         match self.config.lower_bound.take() {
             Some(lower) => {
-                self.seek_at(&lower);
+                self.set_prefix(&lower);
+                self.seek_from_bound(&lower);
                 self.config.lower_bound = Some(lower);
             }
             None => {
@@ -244,36 +249,39 @@ impl<I: InternalIterator> DbIterator<I> {
     /// Moves to the last key.
     pub fn seek_to_last(&mut self) {
         self.begin(Direction::Backward);
-        match &self.config.upper_bound {
-            Some(upper) => {
-                self.target.clear();
-                append_internal_key(&mut self.target, upper, SequenceNumber::MAX, ValueType::FOR_SEEK);
-                self.inner.seek_for_prev(&self.target);
-            }
-            None => self.inner.seek_to_last(),
-        }
+        self.seek_to_upper_bound();
         self.prefix = None;
         self.find_prev();
         self.adopt_prefix();
+    }
+
+    /// Moves the inner iterator to the last entry before the upper bound.
+    fn seek_to_upper_bound(&mut self) {
+        let Some(upper) = &self.config.upper_bound else { return self.inner.seek_to_last() };
+        self.target.clear();
+        append_internal_key(&mut self.target, upper, SequenceNumber::MAX, ValueType::FOR_SEEK);
+        if self.config.seeks_by_prefix {
+            self.inner.reseek_for_prev(&self.target);
+        } else {
+            self.inner.seek_for_prev(&self.target);
+        }
     }
 
     /// Moves to the first key at or after `target`.
     #[inline]
     pub fn seek(&mut self, target: &[u8]) {
         if let Some(lower) = self.config.lower_bound.take() {
-            let start = if self.config.order.compare_user(target, &lower).is_lt() { &lower } else { target };
             self.set_prefix(target);
-            self.seek_from(start);
+            if self.config.order.compare_user(target, &lower).is_lt() {
+                self.seek_from_bound(&lower);
+            } else {
+                self.seek_from(target);
+            }
             self.config.lower_bound = Some(lower);
         } else {
             self.set_prefix(target);
             self.seek_from(target);
         }
-    }
-
-    fn seek_at(&mut self, start: &[u8]) {
-        self.set_prefix(start);
-        self.seek_from(start);
     }
 
     #[inline]
@@ -285,18 +293,30 @@ impl<I: InternalIterator> DbIterator<I> {
         self.find_next(false);
     }
 
+    /// As [`seek_from`](Self::seek_from), to a bound that the caller of this seek did not name.
+    fn seek_from_bound(&mut self, bound: &[u8]) {
+        if !self.config.seeks_by_prefix {
+            return self.seek_from(bound);
+        }
+        self.begin(Direction::Forward);
+        self.target.clear();
+        append_internal_key(&mut self.target, bound, self.config.sequence, ValueType::FOR_SEEK);
+        self.inner.reseek(&self.target);
+        self.find_next(false);
+    }
+
     /// Moves to the last key at or before `target`.
     pub fn seek_for_prev(&mut self, target: &[u8]) {
         self.set_prefix(target);
         self.begin(Direction::Backward);
-        self.target.clear();
         match &self.config.upper_bound {
-            Some(upper) if self.config.order.compare_user(target, upper).is_ge() => {
-                append_internal_key(&mut self.target, upper, SequenceNumber::MAX, ValueType::FOR_SEEK);
+            Some(upper) if self.config.order.compare_user(target, upper).is_ge() => self.seek_to_upper_bound(),
+            _ => {
+                self.target.clear();
+                append_internal_key(&mut self.target, target, SequenceNumber::ZERO, ValueType::FOR_SEEK_FOR_PREV);
+                self.inner.seek_for_prev(&self.target);
             }
-            _ => append_internal_key(&mut self.target, target, SequenceNumber::ZERO, ValueType::FOR_SEEK_FOR_PREV),
         }
-        self.inner.seek_for_prev(&self.target);
         self.find_prev();
     }
 
@@ -386,13 +406,13 @@ impl<I: InternalIterator> DbIterator<I> {
         true
     }
 
-    /// Seeks the inner iterator forward to these parts.
+    /// Goes on forward from these parts.
     #[cold]
     fn reseek(&mut self, user_key_is_saved: bool, sequence: SequenceNumber, value_type: ValueType) {
         self.target.clear();
         let user_key = if user_key_is_saved { &self.saved_key } else { extract_user_key(self.inner.key()) };
         append_internal_key(&mut self.target, user_key, sequence, value_type);
-        self.inner.seek(&self.target);
+        self.inner.reseek(&self.target);
         self.counters.reseeks += 1;
     }
 
@@ -544,7 +564,7 @@ impl<I: InternalIterator> DbIterator<I> {
         self.direction = Direction::Forward;
         self.target.clear();
         append_internal_key(&mut self.target, &self.saved_key, SequenceNumber::ZERO, ValueType::FOR_SEEK_FOR_PREV);
-        self.inner.seek(&self.target);
+        self.inner.reseek(&self.target);
     }
 
     /// From the forward position on or behind the key that is shown to the last entry of the key before it.
@@ -571,7 +591,7 @@ impl<I: InternalIterator> DbIterator<I> {
         if seek_at_once || run > self.config.max_sequential_skip {
             self.target.clear();
             append_internal_key(&mut self.target, &self.saved_key, SequenceNumber::MAX, ValueType::FOR_SEEK);
-            self.inner.seek_for_prev(&self.target);
+            self.inner.reseek_for_prev(&self.target);
             self.counters.reseeks += u64::from(!seek_at_once);
         }
     }

@@ -9,6 +9,9 @@
 //! from a newer source than the entry, everything else that it covers in that child is older too, and the child seeks
 //! past it.
 //!
+//! Only a seek to the very target that the caller gave is a `seek` for a child; over deleted ranges and in turns a child
+//! is sought anew, with nothing left out.
+//!
 //! Always true: in the forward direction every child stands on its first entry after the current one (the current child
 //! on it), in the backward direction on its last entry before it. A child's error makes the whole iterator invalid.
 
@@ -195,8 +198,8 @@ impl<I: InternalIterator> MergingIterator<I> {
                 if FORWARD { order.is_gt() } else { order.is_lt() }
             };
             match (ahead, FORWARD) {
-                (true, true) => child.seek(&self.scratch),
-                (true, false) => child.seek_for_prev(&self.scratch),
+                (true, true) => child.reseek(&self.scratch),
+                (true, false) => child.reseek_for_prev(&self.scratch),
                 (false, true) => child.next(),
                 (false, false) => child.prev(),
             }
@@ -204,40 +207,43 @@ impl<I: InternalIterator> MergingIterator<I> {
         }
     }
 
-    /// Positions all children at `target`; children older than a tombstone over it start at the tombstone's far end.
-    fn seek_children(&mut self, target: &[u8], forward: bool) {
+    /// Positions all children at `target` with `seek`; children older than a tombstone over it start at the tombstone's far
+    /// end.
+    fn seek_children<const FORWARD: bool>(&mut self, target: &[u8], seek: impl Fn(&mut I, &[u8])) {
         self.error = None;
         let Some(cover) = &mut self.cover else {
-            for child in &mut self.children {
-                if forward { child.seek(target) } else { child.seek_for_prev(target) }
-            }
+            self.children.iter_mut().for_each(|child| seek(child, target));
             return;
         };
         let mut target = target.to_vec();
+        let mut is_moved = false;
         for (at, child) in self.children.iter_mut().enumerate() {
-            if forward {
-                child.seek(&target);
-            } else {
-                child.seek_for_prev(&target);
+            match (is_moved, FORWARD) {
+                (false, _) => seek(child, &target),
+                (true, true) => child.reseek(&target),
+                (true, false) => child.reseek_for_prev(&target),
             }
-            let edge = match cover.own_cover(at, extract_user_key(&target)) {
-                Some((from, until)) => {
-                    if forward {
-                        until
-                    } else {
-                        from
-                    }
-                }
-                None => None,
-            };
-            if let Some(edge) = edge {
-                edge.seek_key(&mut self.scratch);
-                let order = self.order.compare(&self.scratch, &target);
-                if if forward { order.is_gt() } else { order.is_lt() } {
-                    std::mem::swap(&mut target, &mut self.scratch);
-                }
+            let Some((from, until)) = cover.own_cover(at, extract_user_key(&target)) else { continue };
+            let Some(edge) = (if FORWARD { until } else { from }) else { continue };
+            edge.seek_key(&mut self.scratch);
+            let order = self.order.compare(&self.scratch, &target);
+            if if FORWARD { order.is_gt() } else { order.is_lt() } {
+                std::mem::swap(&mut target, &mut self.scratch);
+                is_moved = true;
             }
         }
+    }
+
+    fn seek_forward(&mut self, target: &[u8], seek: impl Fn(&mut I, &[u8])) {
+        self.seek_children::<true>(target, seek);
+        self.build_heap(Direction::Forward);
+        self.skip_covered::<true>();
+    }
+
+    fn seek_backward(&mut self, target: &[u8], seek: impl Fn(&mut I, &[u8])) {
+        self.seek_children::<false>(target, seek);
+        self.build_heap(Direction::Backward);
+        self.skip_covered::<false>();
     }
 
     /// Turns around: every child but the current one goes to the other side of the current key.
@@ -252,13 +258,13 @@ impl<I: InternalIterator> MergingIterator<I> {
             }
             match direction {
                 Direction::Forward => {
-                    child.seek(&self.scratch);
+                    child.reseek(&self.scratch);
                     if child.valid() && child.key() == self.scratch {
                         child.next();
                     }
                 }
                 Direction::Backward => {
-                    child.seek_for_prev(&self.scratch);
+                    child.reseek_for_prev(&self.scratch);
                     if child.valid() && child.key() == self.scratch {
                         child.prev();
                     }
@@ -294,15 +300,19 @@ impl<I: InternalIterator> InternalIterator for MergingIterator<I> {
     }
 
     fn seek(&mut self, target: &[u8]) {
-        self.seek_children(target, true);
-        self.build_heap(Direction::Forward);
-        self.skip_covered::<true>();
+        self.seek_forward(target, I::seek);
     }
 
     fn seek_for_prev(&mut self, target: &[u8]) {
-        self.seek_children(target, false);
-        self.build_heap(Direction::Backward);
-        self.skip_covered::<false>();
+        self.seek_backward(target, I::seek_for_prev);
+    }
+
+    fn reseek(&mut self, target: &[u8]) {
+        self.seek_forward(target, I::reseek);
+    }
+
+    fn reseek_for_prev(&mut self, target: &[u8]) {
+        self.seek_backward(target, I::reseek_for_prev);
     }
 
     #[inline]

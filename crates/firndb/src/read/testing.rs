@@ -59,6 +59,12 @@ impl InternalIterator for VecIterator {
     fn seek_for_prev(&mut self, target: &[u8]) {
         self.go(self.entries.partition_point(|e| self.order.compare(&e.0, target).is_le()).checked_sub(1));
     }
+    fn reseek(&mut self, target: &[u8]) {
+        self.seek(target);
+    }
+    fn reseek_for_prev(&mut self, target: &[u8]) {
+        self.seek_for_prev(target);
+    }
     fn next(&mut self) {
         assert!(self.valid());
         self.go(self.at.map(|at| at + 1));
@@ -128,9 +134,13 @@ pub(crate) fn check_iterator<I: InternalIterator>(
                 assert_eq!(here(cursor).as_ref(), expected.get(at), "next after prev");
             }
         }
+        cursor.reseek(target);
+        assert_eq!(here(cursor).as_ref(), expected.get(at), "reseek to {}", target.escape_ascii());
         let after = expected.partition_point(|e| order.compare(&e.0, target).is_le());
-        cursor.seek_for_prev(target);
         let last = after.checked_sub(1).and_then(|at| expected.get(at));
+        cursor.reseek_for_prev(target);
+        assert_eq!(here(cursor).as_ref(), last, "reseek_for_prev to {}", target.escape_ascii());
+        cursor.seek_for_prev(target);
         assert_eq!(here(cursor).as_ref(), last, "seek_for_prev to {}", target.escape_ascii());
         if cursor.valid() {
             cursor.next();

@@ -148,6 +148,43 @@ impl LevelIterator {
         }
     }
 
+    /// Seeks forward, in the file that the target falls into by `seek`.
+    #[inline]
+    fn seek_by(&mut self, target: &[u8], seek: impl Fn(&mut TableIterator, &[u8])) {
+        self.error = None;
+        let index = self.files.first_not_before(target, &self.order);
+        if self.enter(index)
+            && let Some(table) = &mut self.table
+        {
+            seek(table, target);
+            self.skip_forward();
+        }
+    }
+
+    /// Seeks backward, in the file that the target falls into by `seek`.
+    #[inline]
+    fn seek_for_prev_by(&mut self, target: &[u8], seek: impl Fn(&mut TableIterator, &[u8])) {
+        self.error = None;
+        let mut index = self.files.first_not_before(target, &self.order);
+        let files = self.files.get();
+        let begins_after = files
+            .get(index)
+            .is_none_or(|file| self.order.compare(file.smallest.encoded(), target) == Ordering::Greater);
+        if begins_after {
+            let Some(before) = index.checked_sub(1) else {
+                self.table = None;
+                return;
+            };
+            index = before;
+        }
+        if self.enter(index)
+            && let Some(table) = &mut self.table
+        {
+            seek(table, target);
+            self.skip_backward();
+        }
+    }
+
     #[cold]
     fn fail(&mut self, error: Error) {
         self.error = Some(error);
@@ -182,37 +219,22 @@ impl InternalIterator for LevelIterator {
         }
     }
 
+    #[inline]
     fn seek(&mut self, target: &[u8]) {
-        self.error = None;
-        let index = self.files.first_not_before(target, &self.order);
-        if self.enter(index)
-            && let Some(table) = &mut self.table
-        {
-            table.seek(target);
-            self.skip_forward();
-        }
+        self.seek_by(target, TableIterator::seek);
     }
 
+    #[inline]
     fn seek_for_prev(&mut self, target: &[u8]) {
-        self.error = None;
-        let mut index = self.files.first_not_before(target, &self.order);
-        let files = self.files.get();
-        let begins_after = files
-            .get(index)
-            .is_none_or(|file| self.order.compare(file.smallest.encoded(), target) == Ordering::Greater);
-        if begins_after {
-            let Some(before) = index.checked_sub(1) else {
-                self.table = None;
-                return;
-            };
-            index = before;
-        }
-        if self.enter(index)
-            && let Some(table) = &mut self.table
-        {
-            table.seek_for_prev(target);
-            self.skip_backward();
-        }
+        self.seek_for_prev_by(target, TableIterator::seek_for_prev);
+    }
+
+    fn reseek(&mut self, target: &[u8]) {
+        self.seek_by(target, TableIterator::reseek);
+    }
+
+    fn reseek_for_prev(&mut self, target: &[u8]) {
+        self.seek_for_prev_by(target, TableIterator::reseek_for_prev);
     }
 
     #[inline]
@@ -298,6 +320,12 @@ impl InternalIterator for RunIterator {
     }
     fn seek_for_prev(&mut self, target: &[u8]) {
         either!(self, iterator => iterator.seek_for_prev(target));
+    }
+    fn reseek(&mut self, target: &[u8]) {
+        either!(self, iterator => iterator.reseek(target));
+    }
+    fn reseek_for_prev(&mut self, target: &[u8]) {
+        either!(self, iterator => iterator.reseek_for_prev(target));
     }
     #[inline]
     fn next(&mut self) {

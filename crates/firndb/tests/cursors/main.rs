@@ -1,6 +1,8 @@
-//! What scans and gets show, over trees whose files were laid by hand.
+//! What scans and gets show, over trees whose files were laid by hand: user keys that two files share, prefix filters that
+//! know nothing of a key, many versions of one key.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod prefixes;
 mod shared_keys;
 mod tree;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use firndb::merge::StringAppendOperator;
-use firndb::options::{CompactRangeOptions, CompactionOptions, FlushOptions, ReadOptions};
+use firndb::options::{BlockBasedTableOptions, CompactRangeOptions, CompactionOptions, FilterPolicy, FlushOptions};
+use firndb::options::{ReadOptions, TableFactory};
+use firndb::slice_transform::FixedPrefix;
 use firndb::{ColumnFamily, Cursor, Db, FileNumber, Options, Snapshot};
 
 /// A database in a folder of its own. Nothing is compacted unless the test says so.
@@ -23,6 +25,18 @@ impl Tree {
         let dir = tempfile::tempdir().unwrap();
         let db = Db::open(dir.path().join("db"), options).unwrap();
         Self { db, _dir: dir }
+    }
+
+    /// Prefixes of one byte, in filters of tables and, with `memtable`, of memtables.
+    pub(crate) fn with_prefixes(memtable: bool, change: impl FnOnce(&mut Options)) -> Self {
+        Self::new(|options| {
+            options.cf.prefix_extractor = Some(Arc::new(FixedPrefix::new(1)));
+            options.cf.memtable_prefix_bloom_size_ratio = if memtable { 0.1 } else { 0.0 };
+            let filter_policy = Some(FilterPolicy::bloom(10.0));
+            let table = BlockBasedTableOptions { filter_policy, ..BlockBasedTableOptions::default() };
+            options.cf.table_factory = TableFactory::BlockBased(table);
+            change(options);
+        })
     }
 
     pub(crate) fn cf(&self) -> &ColumnFamily {
