@@ -179,3 +179,33 @@ fn reads_of_files_and_memory_of_open_tables_are_measured() {
     let one_table = db.property_int(cf, "rocksdb.estimate-table-readers-mem").expect("a number");
     assert!(one_table > 0 && one_table < two_tables, "{one_table} {two_tables}");
 }
+
+#[test]
+fn the_estimate_of_keys_takes_every_deletion_for_one_key_less() {
+    let mut options = options();
+    options.cf.disable_auto_compactions = true;
+    let db = Db::open("/estimate", options).expect("an open database");
+    let estimate = || db.property_int(db.default_cf(), "rocksdb.estimate-num-keys").expect("an estimate");
+    let flush = || db.flush(&FlushOptions::default(), db.default_cf()).expect("a flush");
+    for number in 0..5 {
+        db.put(format!("k{number}"), "v").expect("a write");
+    }
+    assert_eq!(estimate(), 5);
+    flush();
+    assert_eq!(estimate(), 5);
+    db.delete("k0").expect("a write");
+    assert_eq!(estimate(), 4, "a deletion in memory");
+    flush();
+    assert_eq!(estimate(), 4, "a deletion in a table of its own");
+    db.put("z", "z").expect("a write");
+    db.delete_range("k1", "k2").expect("a write");
+    assert_eq!(estimate(), 6, "a range deletion in memory counts as an entry");
+    flush();
+    assert_eq!(estimate(), 4, "a range deletion in a table counts as a deletion");
+    for number in 0..9 {
+        db.delete(format!("q{number}")).expect("a write");
+    }
+    assert_eq!(estimate(), 0);
+    flush();
+    assert_eq!(estimate(), 0);
+}
