@@ -12,7 +12,7 @@ use firn_format::slice_transform::SliceTransform;
 
 use super::collector::TablePropertiesCollector;
 use crate::block_ref::BlockCache;
-use crate::options::{BlockBasedTableOptions, IndexType};
+use crate::options::{BlockBasedTableOptions, DataBlockIndexType, IndexType};
 use crate::statistics::Statistics;
 
 /// How a table is written and what its properties say.
@@ -118,7 +118,8 @@ impl TableBuilderOptions {
                 return Err(Error::invalid_argument("Block alignment requested but block size is not a power of 2"));
             }
         }
-        if table.block_size == 0 || table.block_size > u64::from(u32::MAX) {
+        // A size of 0 closes a block behind every entry.
+        if table.block_size > u64::from(u32::MAX) {
             return Err(Error::invalid_argument("block size exceeds maximum number (4GiB) allowed"));
         }
         if table.super_block_alignment_size != 0 {
@@ -133,7 +134,9 @@ impl TableBuilderOptions {
                 ));
             }
         }
-        if table.data_block_hash_table_util_ratio <= 0.0 {
+        if table.data_block_index_type == DataBlockIndexType::BinaryAndHash
+            && table.data_block_hash_table_util_ratio <= 0.0
+        {
             return Err(Error::invalid_argument("data_block_hash_table_util_ratio should be greater than 0"));
         }
         if table.separate_key_value_in_data_block && table.block_restart_interval < 1 {

@@ -269,7 +269,7 @@ pub fn validate_table_options(cf: &ColumnFamilyOptions, table: &BlockBasedTableO
         if !matches!(cf.bottommost_compression, CompressionType::None | CompressionType::DisableOption) {
             return invalid("Enable block_align, but bottommost_compression enabled");
         }
-        if table.block_size & table.block_size.wrapping_sub(1) != 0 {
+        if !table.block_size.is_power_of_two() {
             return invalid("Block alignment requested but block size is not a power of 2");
         }
     }

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use firndb::env::Env;
-use firndb::options::{FlushOptions, ReadOptions};
+use firndb::options::{BlockBasedTableOptions, FlushOptions, ReadOptions, TableFactory};
 use firndb::{ColumnFamilyOptions, Db, DbOptions, WriteOptions};
 
 use crate::options;
@@ -62,4 +62,31 @@ fn max_open_files_is_at_most_what_the_system_allows() {
         assert_eq!(db.options(db.default_cf()).db.max_open_files, expected);
     }
     assert_eq!(DbOptions::default().max_open_files, -1);
+}
+
+#[test]
+fn tables_are_written_with_every_block_size_and_hash_table_ratio_that_an_open_takes() {
+    let cases: [(u64, f64, &str); 3] = [(0, 0.75, "50"), (4096, 0.0, "1"), (4096, -1.0, "1")];
+    for (block_size, ratio, blocks) in cases {
+        let options = options(|o| {
+            o.db.env = Env::memory();
+            let table = BlockBasedTableOptions {
+                block_size,
+                data_block_hash_table_util_ratio: ratio,
+                ..BlockBasedTableOptions::default()
+            };
+            o.cf.table_factory = TableFactory::BlockBased(table);
+        });
+        let db = Db::open("/tables", options.clone()).unwrap();
+        for i in 0..50 {
+            db.put(format!("key{i:02}"), "value").unwrap();
+        }
+        db.flush(&FlushOptions::default(), db.default_cf()).unwrap();
+        let properties = db.property_map(db.default_cf(), "rocksdb.aggregated-table-properties").unwrap();
+        assert_eq!(properties.get("num_data_blocks").map(String::as_str), Some(blocks), "{properties:?}");
+        db.close().unwrap();
+        drop(db);
+        let db = Db::open("/tables", options).unwrap();
+        assert_eq!(db.get("key49").unwrap().as_deref(), Some(b"value".as_slice()));
+    }
 }
