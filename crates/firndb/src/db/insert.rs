@@ -30,11 +30,21 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Calls `full` if the memtable is full and nobody said so yet.
+    /// Tells the memtable when its first entries came, and calls `full` if it is full and nobody said so yet.
     #[inline]
-    fn look_whether_full(&self, full: &mut dyn FnMut()) {
+    fn after_inserts(&self, db: Option<&DbInner>, full: &mut dyn FnMut()) {
+        if self.mem.oldest_key_time_secs() == u64::MAX {
+            self.note_key_time(db);
+        }
         if self.mem.try_schedule_flush() {
             full();
+        }
+    }
+
+    #[cold]
+    fn note_key_time(&self, db: Option<&DbInner>) {
+        if let Some(db) = db {
+            self.mem.note_key_time_secs(db.env.clock().now_secs());
         }
     }
 }
@@ -68,7 +78,7 @@ impl Targets {
 
 /// Inserts `records` under sequence numbers from `first` on; returns the number after the last one. Records of column
 /// families that do not exist (any more) are passed over. `full` is called once for every memtable that is full now. `db`
-/// reads what merge operands are folded into; without it, as in recovery, they are kept. Records that come with
+/// reads what merge operands are folded into, and tells the time; without it, as in recovery, operands are kept. Records that come with
 /// `protections` are compared with them where they lie in the end.
 ///
 /// # Errors
@@ -93,7 +103,7 @@ pub(crate) fn insert_records(
                 insert_one(target, db, sequence, value_type, key, value, protection)?;
                 // Most batches stay in one family, which is then asked once whether it is full.
                 if let Some(left) = last.replace(target).filter(|left| !std::ptr::eq(*left, target)) {
-                    left.look_whether_full(full);
+                    left.after_inserts(db, full);
                 }
             }
             _ => {}
@@ -101,7 +111,7 @@ pub(crate) fn insert_records(
         sequence = sequence.plus(1);
     }
     if let Some(target) = last {
-        target.look_whether_full(full);
+        target.after_inserts(db, full);
     }
     Ok(sequence)
 }

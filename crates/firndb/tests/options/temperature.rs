@@ -188,3 +188,24 @@ fn ttl_and_periodic_compaction_seconds_rewrite_old_files() {
         assert_eq!(setup.keys(), ["a", "c", "z"]);
     }
 }
+
+#[test]
+fn ttl_counts_from_the_write_and_not_from_the_flush() {
+    for (before_flush, is_rewritten) in [(90, true), (10, false)] {
+        let setup = Setup::new(|o| {
+            o.cf.ttl = 100;
+            o.cf.level_compaction_dynamic_level_bytes = false;
+        });
+        setup.flush("c");
+        setup.compact();
+        setup.db.put("a", "written before the clock moves").unwrap();
+        setup.advance(before_flush);
+        setup.flush("a");
+        let first = setup.db.live_files().iter().map(|file| file.number).max().unwrap();
+        setup.advance(20);
+        setup.flush("z");
+        setup.db.wait_for_compact().unwrap();
+        let same = setup.db.live_files().iter().any(|file| file.number == first && file.level == 0);
+        assert_eq!(same, !is_rewritten, "written {before_flush} s before the flush");
+    }
+}
