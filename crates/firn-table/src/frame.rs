@@ -295,6 +295,16 @@ impl DerefMut for Frame {
     }
 }
 
+impl From<Vec<u8>> for Frame {
+    /// Takes the bytes as they are; for blocks too large for a pool. There must be less than 4 GiB of them.
+    fn from(bytes: Vec<u8>) -> Self {
+        debug_assert!(u32::try_from(bytes.len()).is_ok());
+        let length = bytes.len() as u32;
+        let start = NonNull::from(Box::leak(bytes.into_boxed_slice())).cast();
+        Self { start, length, class: BOXED }
+    }
+}
+
 impl From<&[u8]> for Frame {
     fn from(bytes: &[u8]) -> Self {
         let mut frame = Self::new(bytes.len());

@@ -87,6 +87,20 @@ impl IndexBlock {
     /// # Errors
     /// Corruption when an entry does not decode or an internal key is too short to be one.
     pub fn decode(payload: &[u8], format: IndexFormat, comparator: &InternalKeyComparator) -> Result<Self> {
+        Self::decode_within(payload, format, comparator, usize::MAX)
+    }
+
+    /// As [`decode`](Self::decode), for an index whose keys come to no more than `most_key_bytes`: few bytes may stand for many
+    /// long keys that share almost all of theirs.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode), and when there are more bytes.
+    pub(crate) fn decode_within(
+        payload: &[u8],
+        format: IndexFormat,
+        comparator: &InternalKeyComparator,
+        most_key_bytes: usize,
+    ) -> Result<Self> {
         let mut entries = IndexEntries::new(payload, format)?;
         let mut block = Self {
             comparator: comparator.clone(),
@@ -119,6 +133,9 @@ impl IndexBlock {
                 }
                 block.first_keys.extend_from_slice(entries.first_key());
                 block.first_key_ends.push(end_of(&block.first_keys)?);
+            }
+            if block.keys.len().saturating_add(block.first_keys.len()) > most_key_bytes {
+                return Err(Error::corruption("keys in index are longer than all keys of the table"));
             }
         }
         if comparator.kind() == ComparatorKind::Bytewise {

@@ -3,7 +3,11 @@
 //! A [`TableIterator`] is two cursors, one in the index and one in a data block. The key is kept in a buffer that is
 //! reused from entry to entry, the value stays where it lies in the block. The iterator keeps its table and the blocks it
 //! stands on in memory, and so has no lifetime.
+//!
+//! Always true here: a move from one block to another goes on in the order of the keys, or it is Corruption. An index may
+//! name blocks twice or in any order, with valid checksums; a scan over such a table ends with an error.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use firn_error::{Error, Result};
@@ -137,6 +141,9 @@ pub struct TableIterator {
     rewrites_keys: bool,
     /// Whether entries must be checked or their keys rewritten before they are handed out.
     takes_care: bool,
+    /// While the cursor goes from block to block: the key that it left or that was sought, which the next entry must lie
+    /// beyond. Empty when any entry will do.
+    left: Vec<u8>,
     error: Option<Error>,
     readahead: ReadAhead,
 }
@@ -155,6 +162,7 @@ impl TableIterator {
             rewritten_key: Vec::new(),
             rewrites_keys,
             takes_care: rewrites_keys,
+            left: Vec::new(),
             error: None,
             readahead,
         }
@@ -170,6 +178,19 @@ impl TableIterator {
         match &self.block {
             Some(block) => crate::pinning::value_in_block(block, self.cursor.value_range()),
             None => ValueRef::borrowed(&[]),
+        }
+    }
+
+    /// What the cursor came from when it ran off an end of the table: the last key before that, or what was sought. Empty
+    /// when it came from nowhere.
+    pub fn take_left(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.left)
+    }
+
+    /// Makes the cursor, which must be valid, fail unless its key lies on the side of `left` that `order` names.
+    pub fn require_order(&mut self, order: Ordering, left: &[u8]) {
+        if self.table.order().comparator.compare(self.key(), left) != order {
+            self.fail(out_of_order());
         }
     }
 
@@ -207,7 +228,26 @@ impl TableIterator {
 
     fn start(&mut self) {
         self.error = None;
+        self.left.clear();
         self.cursor.reset();
+    }
+
+    /// Remembers where the cursor comes from before it goes to another block.
+    fn leave(&mut self, target: Option<&[u8]>) {
+        self.left.clear();
+        let key = if self.rewrites_keys { &self.rewritten_key } else { self.cursor.key() };
+        self.left.extend_from_slice(target.unwrap_or(key));
+    }
+
+    /// Whether the entry that the cursor came to in another block lies on the side of where it came from that `order` names.
+    fn check_crossing(&self, order: Ordering) -> Result<()> {
+        if !self.cursor.valid() || self.left.is_empty() || self.cursor.key().len() < FOOTER_SIZE {
+            return Ok(());
+        }
+        match self.table.order().compare(self.cursor.key(), &self.left) == order {
+            true => Ok(()),
+            false => Err(out_of_order()),
+        }
     }
 
     /// Brings in the block the index cursor stands on; `false` when it stands beyond the last.
@@ -238,7 +278,7 @@ impl TableIterator {
                 self.cursor.seek_to_first(block.data_view())?;
             }
         }
-        Ok(())
+        self.check_crossing(Ordering::Greater)
     }
 
     /// From the start of a block to the last entry of the one before that has any.
@@ -252,7 +292,7 @@ impl TableIterator {
                 self.cursor.seek_to_last(block.data_view())?;
             }
         }
-        Ok(())
+        self.check_crossing(Ordering::Less)
     }
 
     fn try_seek_to_first(&mut self) -> Result<()> {
@@ -279,8 +319,10 @@ impl TableIterator {
 
     fn try_seek(&mut self, target: &[u8]) -> Result<()> {
         self.index.seek(&self.table, &self.options, target)?;
-        if self.load_block()? {
-            self.seek_in_block(target)?;
+        if !self.load_block()? {
+            self.leave(Some(target));
+        } else if !self.seek_in_block(target)? {
+            self.leave(Some(target));
             self.skip_empty_forward()?;
         }
         Ok(())
@@ -310,6 +352,7 @@ impl TableIterator {
     fn try_seek_for_prev(&mut self, target: &[u8]) -> Result<()> {
         self.index.seek(&self.table, &self.options, target)?;
         if !self.load_block()? {
+            self.leave(Some(target));
             return self.try_seek_to_last();
         }
         if let Some(block) = &self.block {
@@ -320,7 +363,11 @@ impl TableIterator {
             }
             self.cursor.seek_for_prev(block.data_view(), compare)?;
         }
-        self.skip_empty_backward()
+        if !self.cursor.valid() {
+            self.leave(Some(target));
+            self.skip_empty_backward()?;
+        }
+        Ok(())
     }
 
     #[inline]
@@ -328,6 +375,7 @@ impl TableIterator {
         if let Some(block) = &self.block
             && !self.cursor.next(block.data_view())?
         {
+            self.leave(None);
             self.skip_empty_forward()?;
         }
         Ok(())
@@ -337,10 +385,16 @@ impl TableIterator {
         if let Some(block) = &self.block
             && !self.cursor.prev(block.data_view())?
         {
+            self.leave(None);
             self.skip_empty_backward()?;
         }
         Ok(())
     }
+}
+
+#[cold]
+fn out_of_order() -> Error {
+    Error::corruption("keys out of order: the block's keys do not continue those of its neighbour")
 }
 
 impl InternalIterator for TableIterator {

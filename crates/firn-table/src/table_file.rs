@@ -1,7 +1,8 @@
 //! Reading blocks of one table file: bytes in, verified and uncompressed payloads out.
 //!
 //! A [`TableFile`] knows how the file's blocks are checked and compressed. It checks every handle against the file's size
-//! before it allocates, every block against its checksum before it decompresses, and names file and offset in errors.
+//! before it allocates, every block against its checksum before it decompresses, what a block claims to decompress to against
+//! what the table says of its contents, and names file and offset in errors.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use firn_format::checksum::{self, ChecksumType};
 use firn_format::compression::{self, CompressionType, DecompressionDictionary, SizeFormat};
 use firn_format::footer::Footer;
 use firn_format::index::BlockHandle;
-use firn_format::properties::CompressionUse;
+use firn_format::properties::{CompressionUse, TableProperties};
 
 use crate::frame::Frame;
 use crate::readahead::ReadAhead;
@@ -112,6 +113,25 @@ pub(crate) struct TableFile {
     base_context_checksum: u32,
     size_format: SizeFormat,
     compression: CompressionUse,
+    /// What a block may decompress to.
+    most_raw_bytes: usize,
+}
+
+/// What a block has beside its keys and values, generously: bytes for each entry, and for the block.
+const ENTRY_OVERHEAD_BYTES: u64 = 64;
+const BLOCK_OVERHEAD_BYTES: u64 = 1 << 20;
+
+/// The most bytes that a block of a table with these properties can have before compression: all keys twice (an index may
+/// hold first keys, too) and all values. A table that does not tell its sizes sets no limit of its own.
+fn most_raw_bytes(properties: &TableProperties) -> usize {
+    if properties.num_entries == 0 || properties.raw_key_size == 0 {
+        return compression::MAX_RAW_BLOCK_BYTES;
+    }
+    let bytes = (properties.raw_key_size.saturating_mul(2))
+        .saturating_add(properties.raw_value_size)
+        .saturating_add(properties.num_entries.saturating_mul(ENTRY_OVERHEAD_BYTES))
+        .saturating_add(BLOCK_OVERHEAD_BYTES);
+    usize::try_from(bytes).unwrap_or(usize::MAX).min(compression::MAX_RAW_BLOCK_BYTES)
 }
 
 impl TableFile {
@@ -124,12 +144,23 @@ impl TableFile {
             base_context_checksum: footer.base_context_checksum,
             size_format: SizeFormat::of_table(footer.format_version),
             compression: CompressionUse::Any,
+            most_raw_bytes: compression::MAX_RAW_BLOCK_BYTES,
         }
     }
 
     /// Limits the compression types that blocks may have.
     pub(crate) fn set_compression(&mut self, compression: CompressionUse) {
         self.compression = compression;
+    }
+
+    /// Limits what blocks decompress to by what the table says of its contents.
+    pub(crate) fn set_contents(&mut self, properties: &TableProperties) {
+        self.most_raw_bytes = most_raw_bytes(properties);
+    }
+
+    /// What a block may decompress to, and what the keys of an index may come to.
+    pub(crate) fn most_raw_bytes(&self) -> usize {
+        self.most_raw_bytes
     }
 
     pub(crate) fn file_size(&self) -> u64 {
@@ -296,6 +327,10 @@ impl TableFile {
             type_byte => {
                 self.decompress(payload, type_byte, kind, dictionary, raw)
                     .map_err(|error| self.locate_block(error, handle, kind))?;
+                if raw.len() > SCRATCH_BYTES_MAX {
+                    // Too large to be copied, and to be kept for the next block.
+                    return Ok(Frame::from(std::mem::take(raw)));
+                }
                 Ok(Frame::from(raw.as_slice()))
             }
         }
@@ -319,13 +354,6 @@ impl TableFile {
             )));
         }
         let dictionary = if kind == BlockKind::Data { dictionary } else { None };
-        compression::decompress(
-            compression,
-            self.size_format,
-            dictionary,
-            payload,
-            compression::MAX_RAW_BLOCK_BYTES,
-            raw,
-        )
+        compression::decompress(compression, self.size_format, dictionary, payload, self.most_raw_bytes, raw)
     }
 }

@@ -153,6 +153,9 @@ fn check_size(kind: CompressionType, claimed: u64, payload_bytes: usize, max_byt
     Ok(claimed as usize)
 }
 
+/// Raw sizes up to so many bytes are reserved on the word of a size prefix.
+const TRUSTED_BYTES: usize = 1 << 20;
+
 /// Splits the size prefix off `payload`.
 fn read_size(kind: CompressionType, fixed: bool, payload: &mut &[u8], max_bytes: usize) -> Result<usize> {
     let claimed = if fixed { get_fixed64(payload) } else { get_varint64(payload) };
@@ -268,7 +271,8 @@ fn grow_until_end(
     out: &mut Vec<u8>,
     mut step: impl FnMut(&mut Vec<u8>) -> Result<bool>,
 ) -> Result<()> {
-    let first = expected.unwrap_or_else(|| payload_bytes.saturating_mul(4).clamp(4096, limit.max(4096)));
+    let likely = payload_bytes.saturating_mul(if expected.is_some() { 32 } else { 4 }).clamp(4096, limit.max(4096));
+    let first = expected.unwrap_or(likely).min(likely.max(TRUSTED_BYTES));
     reserve(kind, out, first.saturating_add(1))?;
     loop {
         let before = out.len();
@@ -302,6 +306,12 @@ fn zstd(
     }
     let kind = CompressionType::Zstd;
     let expected = read_size(kind, false, &mut payload, max_bytes)?;
+    // The frame tells its size, too: a prefix that claims more than that is refused before it costs memory.
+    if expected > TRUSTED_BYTES
+        && let Ok(Some(size)) = zstd::zstd_safe::get_frame_content_size(payload)
+    {
+        check_length(kind, usize::try_from(size).unwrap_or(usize::MAX), expected)?;
+    }
     reserve(kind, out, expected)?;
     CONTEXT.with(|context| {
         let context = &mut *context.borrow_mut();

@@ -188,7 +188,8 @@ impl TableReader {
         self.block(handle, options, cached, counters, || {
             let verify = Verify::from_option(options.verify_checksums);
             let payload = self.file.read_block(handle, kind, verify)?;
-            let index = IndexBlock::decode(&payload, format, &self.order.comparator)?;
+            let index =
+                IndexBlock::decode_within(&payload, format, &self.order.comparator, self.file.most_raw_bytes())?;
             Ok(TableBlock::Index(Box::new(index.protect(self.block_protection_bytes_per_key))))
         })
     }

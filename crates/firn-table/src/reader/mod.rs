@@ -132,6 +132,7 @@ impl TableReader {
             CompressionUse::parse(&properties.compression_name, footer.format_version)
                 .map_err(|error| file.locate(error, footer.metaindex.offset))?,
         );
+        file.set_contents(&properties);
         refuse_unsupported(&properties)?;
         let order = KeyOrder {
             comparator: options.comparator,

@@ -131,6 +131,8 @@ pub struct DbIterator<I> {
     /// With `prefix_same_as_start`: the prefix of the seek key.
     prefix: Option<Vec<u8>>,
     target: Vec<u8>,
+    /// The last target that the iterator sought by itself since the caller's last seek or turn; empty when it did not.
+    reseek_target: Vec<u8>,
     /// Entries passed in this call.
     skipped_in_call: u64,
     equal_is_same_bytes: bool,
@@ -152,6 +154,7 @@ impl<I: InternalIterator> DbIterator<I> {
             operands: MergeContext::new(OperandOrder::NewestFirst),
             prefix: None,
             target: Vec::new(),
+            reseek_target: Vec::new(),
             skipped_in_call: 0,
             counters: ScanCounters::default(),
         }
@@ -341,10 +344,9 @@ impl<I: InternalIterator> DbIterator<I> {
     pub fn prev(&mut self) {
         debug_assert!(self.valid());
         self.skipped_in_call = 0;
-        if self.direction == Direction::Forward {
-            self.turn_backward();
+        if self.direction == Direction::Backward || self.turn_backward() {
+            self.find_prev();
         }
-        self.find_prev();
     }
 
     fn begin(&mut self, direction: Direction) {
@@ -352,6 +354,21 @@ impl<I: InternalIterator> DbIterator<I> {
         self.shown = Shown::Nothing;
         self.error = None;
         self.skipped_in_call = 0;
+        self.reseek_target.clear();
+    }
+
+    /// Whether `target` lies beyond what was sought before. It does unless the keys below are out of order; then the scan
+    /// fails, since it might seek the same place for ever.
+    fn goes_on(&mut self) -> bool {
+        let goes_on = self.reseek_target.is_empty() || {
+            let order = self.config.order.compare(&self.target, &self.reseek_target);
+            if self.direction == Direction::Forward { order.is_gt() } else { order.is_lt() }
+        };
+        self.reseek_target.clone_from(&self.target);
+        if !goes_on {
+            self.fail(super::out_of_order());
+        }
+        goes_on
     }
 
     fn set_prefix(&mut self, target: &[u8]) {
@@ -406,14 +423,18 @@ impl<I: InternalIterator> DbIterator<I> {
         true
     }
 
-    /// Goes on forward from these parts.
+    /// Goes on forward from these parts; `false` if that led to an error.
     #[cold]
-    fn reseek(&mut self, user_key_is_saved: bool, sequence: SequenceNumber, value_type: ValueType) {
+    fn reseek(&mut self, user_key_is_saved: bool, sequence: SequenceNumber, value_type: ValueType) -> bool {
         self.target.clear();
         let user_key = if user_key_is_saved { &self.saved_key } else { extract_user_key(self.inner.key()) };
         append_internal_key(&mut self.target, user_key, sequence, value_type);
+        if self.direction == Direction::Forward && !self.goes_on() {
+            return false;
+        }
         self.inner.reseek(&self.target);
         self.counters.reseeks += 1;
+        true
     }
 
     /// From the inner iterator's entry on, finds the first key that is live at the snapshot. With `skipping`, remaining
@@ -453,7 +474,9 @@ impl<I: InternalIterator> DbIterator<I> {
                 // a seek would end.
                 if run > self.config.max_sequential_skip && footer > LAST_FOOTER {
                     run = 0;
-                    self.reseek(true, SequenceNumber::ZERO, ValueType::FOR_SEEK_FOR_PREV);
+                    if !self.reseek(true, SequenceNumber::ZERO, ValueType::FOR_SEEK_FOR_PREV) {
+                        return;
+                    }
                 } else {
                     self.inner.next();
                 }
@@ -499,14 +522,13 @@ impl<I: InternalIterator> DbIterator<I> {
         if *run > self.config.max_sequential_skip {
             *run = 0;
             let of_saved_key = skipping && self.is_saved_key(extract_user_key(self.inner.key()));
-            if of_saved_key {
-                self.reseek(true, SequenceNumber::ZERO, ValueType::FOR_SEEK_FOR_PREV);
+            return if of_saved_key {
+                self.reseek(true, SequenceNumber::ZERO, ValueType::FOR_SEEK_FOR_PREV)
             } else {
-                self.reseek(false, self.config.sequence, ValueType::FOR_SEEK);
-            }
-        } else {
-            self.inner.next();
+                self.reseek(false, self.config.sequence, ValueType::FOR_SEEK)
+            };
         }
+        self.inner.next();
         true
     }
 
@@ -562,24 +584,27 @@ impl<I: InternalIterator> DbIterator<I> {
     #[cold]
     fn turn_forward(&mut self) {
         self.direction = Direction::Forward;
+        self.reseek_target.clear();
         self.target.clear();
         append_internal_key(&mut self.target, &self.saved_key, SequenceNumber::ZERO, ValueType::FOR_SEEK_FOR_PREV);
         self.inner.reseek(&self.target);
     }
 
-    /// From the forward position on or behind the key that is shown to the last entry of the key before it.
+    /// From the forward position on or behind the key that is shown to the last entry of the key before it; `false` if that
+    /// led to an error.
     #[cold]
-    fn turn_backward(&mut self) {
+    fn turn_backward(&mut self) -> bool {
         self.direction = Direction::Backward;
+        self.reseek_target.clear();
         if self.shown == Shown::Inner {
             self.saved_key.clear();
             self.saved_key.extend_from_slice(extract_user_key(self.inner.key()));
         }
-        self.skip_back_over_saved_key(self.shown == Shown::Saved);
+        self.skip_back_over_saved_key(self.shown == Shown::Saved)
     }
 
-    /// Moves the inner iterator back to an entry before all versions of `saved_key`.
-    fn skip_back_over_saved_key(&mut self, seek_at_once: bool) {
+    /// Moves the inner iterator back to an entry before all versions of `saved_key`; `false` if that led to an error.
+    fn skip_back_over_saved_key(&mut self, seek_at_once: bool) -> bool {
         let mut run = 0;
         while !seek_at_once && self.inner.valid() && self.is_saved_key(extract_user_key(self.inner.key())) {
             run += 1;
@@ -591,9 +616,13 @@ impl<I: InternalIterator> DbIterator<I> {
         if seek_at_once || run > self.config.max_sequential_skip {
             self.target.clear();
             append_internal_key(&mut self.target, &self.saved_key, SequenceNumber::MAX, ValueType::FOR_SEEK);
+            if !self.goes_on() {
+                return false;
+            }
             self.inner.reseek_for_prev(&self.target);
             self.counters.reseeks += u64::from(!seek_at_once);
         }
+        true
     }
 
     /// From the inner iterator's entry backward, finds the last key that is live at the snapshot.
@@ -650,7 +679,9 @@ impl<I: InternalIterator> DbIterator<I> {
                 if !self.count_skipped() {
                     return Verdict::Failed;
                 }
-                self.skip_back_over_saved_key(false);
+                if !self.skip_back_over_saved_key(false) {
+                    return Verdict::Failed;
+                }
                 break;
             }
             visible += 1;
@@ -715,12 +746,17 @@ impl<I: InternalIterator> DbIterator<I> {
     /// As [`resolve_backward`](Self::resolve_backward) for a key with many versions: seeks to the newest visible one.
     #[cold]
     fn resolve_by_seek(&mut self) -> Verdict {
-        self.reseek(true, self.config.sequence, ValueType::FOR_SEEK);
+        // A look ahead within the key; the way back is what is checked.
+        if !self.reseek(true, self.config.sequence, ValueType::FOR_SEEK) {
+            return Verdict::Failed;
+        }
         let verdict = self.resolve_at_newest();
         if matches!(verdict, Verdict::Failed) {
             return verdict;
         }
-        self.skip_back_over_saved_key(true);
+        if !self.skip_back_over_saved_key(true) {
+            return Verdict::Failed;
+        }
         if !self.inner.valid()
             && let Err(error) = self.inner.status()
         {

@@ -47,6 +47,8 @@ pub struct MergingIterator<I> {
     error: Option<Error>,
     /// For seek targets; kept for its memory.
     scratch: Vec<u8>,
+    /// By child, where it was last sent past a tombstone since the last seek or turn; empty when it was not.
+    sought: Vec<Vec<u8>>,
 }
 
 impl<I: InternalIterator> MergingIterator<I> {
@@ -80,6 +82,7 @@ impl<I: InternalIterator> MergingIterator<I> {
             cover,
             error: None,
             scratch: Vec::new(),
+            sought: Vec::new(),
         }
     }
 
@@ -129,6 +132,7 @@ impl<I: InternalIterator> MergingIterator<I> {
     fn build_heap(&mut self, direction: Direction) {
         self.direction = direction;
         self.heap.clear();
+        self.sought.iter_mut().for_each(Vec::clear);
         for (child, iterator) in self.children.iter().enumerate() {
             if iterator.valid() {
                 self.heap.push(HeapSlot { word: self.words.word(extract_user_key(iterator.key())), child });
@@ -197,6 +201,10 @@ impl<I: InternalIterator> MergingIterator<I> {
                 let order = self.order.compare(&self.scratch, child.key());
                 if FORWARD { order.is_gt() } else { order.is_lt() }
             };
+            if ahead && !self.goes_on::<FORWARD>(top.child) {
+                return;
+            }
+            let child = &mut self.children[top.child];
             match (ahead, FORWARD) {
                 (true, true) => child.reseek(&self.scratch),
                 (true, false) => child.reseek_for_prev(&self.scratch),
@@ -205,6 +213,26 @@ impl<I: InternalIterator> MergingIterator<I> {
             }
             self.top_moved::<FORWARD>();
         }
+    }
+
+    /// Whether the target in `scratch` lies beyond where `child` was sent before. It does unless the child's keys are out of
+    /// order; then the scan fails, since it might send the child to the same place for ever.
+    fn goes_on<const FORWARD: bool>(&mut self, child: usize) -> bool {
+        if self.sought.len() <= child {
+            self.sought.resize(self.children.len(), Vec::new());
+        }
+        let sought = &mut self.sought[child];
+        let goes_on = sought.is_empty() || {
+            let order = self.order.compare(&self.scratch, sought);
+            if FORWARD { order.is_gt() } else { order.is_lt() }
+        };
+        sought.clear();
+        sought.extend_from_slice(&self.scratch);
+        if !goes_on {
+            self.error = Some(super::out_of_order());
+            self.heap.clear();
+        }
+        goes_on
     }
 
     /// Positions all children at `target` with `seek`; children older than a tombstone over it start at the tombstone's far

@@ -1,7 +1,8 @@
 //! One cursor over the files of a sorted level: [`LevelIterator`], and [`RunIterator`] over any sorted run.
 //!
 //! Tables are opened when the cursor comes to them. Files do not overlap, so at any time one table cursor is enough;
-//! versions of one user key may go on from one file to the next.
+//! versions of one user key may go on from one file to the next. That keys go on in order from file to file is checked when
+//! the cursor changes files.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -110,12 +111,20 @@ impl LevelIterator {
 
     /// While the cursor ran off the end of a file without an error: on to the start of the next one.
     fn skip_forward(&mut self) {
-        while let Some(table) = &self.table {
+        let mut left = Vec::new();
+        while let Some(table) = &mut self.table {
             if table.valid() {
-                return;
+                if left.is_empty() {
+                    return;
+                }
+                table.require_order(Ordering::Greater, &std::mem::take(&mut left));
+                continue;
             }
             if let Err(error) = table.status() {
                 return self.fail(error);
+            }
+            if left.is_empty() {
+                left = table.take_left();
             }
             if !self.enter(self.index + 1) {
                 return;
@@ -128,12 +137,20 @@ impl LevelIterator {
 
     /// While the cursor ran off the start of a file without an error: on to the end of the one before.
     fn skip_backward(&mut self) {
-        while let Some(table) = &self.table {
+        let mut left = Vec::new();
+        while let Some(table) = &mut self.table {
             if table.valid() {
-                return;
+                if left.is_empty() {
+                    return;
+                }
+                table.require_order(Ordering::Less, &std::mem::take(&mut left));
+                continue;
             }
             if let Err(error) = table.status() {
                 return self.fail(error);
+            }
+            if left.is_empty() {
+                left = table.take_left();
             }
             let Some(before) = self.index.checked_sub(1) else {
                 self.table = None;
