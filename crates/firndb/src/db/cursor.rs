@@ -8,6 +8,7 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 use firn_error::{Error, Result};
+use firn_format::comparator::ComparatorKind;
 use firn_format::iterator::InternalIterator;
 use firn_format::key::{InternalKey, SequenceNumber, extract_user_key};
 use firn_format::slice_transform::SliceTransform;
@@ -105,6 +106,22 @@ fn by_prefix(options: &ReadOptions) -> bool {
 
 type Merged = MergingIterator<Source>;
 
+/// Which keys a scan shows.
+#[derive(Clone)]
+struct KeyBounds {
+    lower: Bound<Vec<u8>>,
+    upper: Bound<Vec<u8>>,
+}
+
+impl KeyBounds {
+    fn of_options(options: &ReadOptions) -> Self {
+        Self {
+            lower: options.iterate_lower_bound.clone().map_or(Bound::Unbounded, Bound::Included),
+            upper: options.iterate_upper_bound.clone().map_or(Bound::Unbounded, Bound::Excluded),
+        }
+    }
+}
+
 /// What scans of one moment share.
 #[derive(Clone)]
 struct View {
@@ -164,7 +181,7 @@ impl DbInner {
     ) -> Result<()> {
         self.check_owner(data)?;
         self.check_open()?;
-        let options = ReadOptions::default();
+        let options = ReadOptions { total_order_seek: true, ..ReadOptions::default() };
         let view = self.view(&options, data);
         let mut merged = self.merged(&options, data, &view)?;
         match from {
@@ -199,18 +216,25 @@ impl DbInner {
             options.total_order_seek = true;
         }
         let view = self.view(&options, data);
-        self.cursor_at(options, data, view)
+        let bounds = KeyBounds::of_options(&options);
+        self.cursor_at(options, bounds, data, view)
     }
 
-    fn cursor_at(self: &Arc<Self>, options: ReadOptions, data: &Arc<ColumnFamilyData>, view: View) -> Result<Cursor> {
+    fn cursor_at(
+        self: &Arc<Self>,
+        options: ReadOptions,
+        bounds: KeyBounds,
+        data: &Arc<ColumnFamilyData>,
+        view: View,
+    ) -> Result<Cursor> {
         let merged = self.merged(&options, data, &view)?;
         let cf = &view.super_version.options;
         let config = DbIteratorConfig {
             merge_operator: cf.merge_operator.clone(),
-            lower_bound: options.iterate_lower_bound.clone(),
-            upper_bound: options.iterate_upper_bound.clone(),
+            lower_bound: bounds.lower,
+            upper_bound: bounds.upper,
             prefix_extractor: cf.prefix_extractor.clone(),
-            prefix_same_as_start: options.prefix_same_as_start && !options.total_order_seek,
+            prefix_same_as_start: options.prefix_same_as_start,
             seeks_by_prefix: by_prefix(&options) && !options.prefix_same_as_start,
             max_sequential_skip: cf.max_sequential_skip_in_iterations,
             max_skippable_internal_keys: options.max_skippable_internal_keys,
@@ -500,6 +524,9 @@ pub struct RangeIterator {
     db: Arc<DbInner>,
     data: Arc<ColumnFamilyData>,
     options: ReadOptions,
+    bounds: KeyBounds,
+    /// Only keys that start with this are given out, where bounds cannot tell.
+    prefix: Option<Vec<u8>>,
     view: View,
     front: End,
     back: End,
@@ -518,25 +545,32 @@ impl RangeIterator {
         data: &Arc<ColumnFamilyData>,
         range: R,
     ) -> Self {
-        // The least key after another, in bytewise order, is the same with a zero byte; others compare at the edge.
-        let after = |key: &[u8]| [key, &[0]].concat();
-        match range.start_bound() {
-            Bound::Included(key) => options.iterate_lower_bound = Some(key.as_ref().to_vec()),
-            Bound::Excluded(key) => options.iterate_lower_bound = Some(after(key.as_ref())),
+        let owned = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
+        let mut bounds = KeyBounds::of_options(&options);
+        match owned(range.start_bound()) {
             Bound::Unbounded => {}
+            bound => bounds.lower = bound,
         }
-        match range.end_bound() {
-            Bound::Included(key) => options.iterate_upper_bound = Some(after(key.as_ref())),
-            Bound::Excluded(key) => options.iterate_upper_bound = Some(key.as_ref().to_vec()),
+        match owned(range.end_bound()) {
             Bound::Unbounded => {}
+            bound => bounds.upper = bound,
         }
-        // A range means all its keys, whatever prefix they have.
-        options.total_order_seek |= !options.prefix_same_as_start && !options.auto_prefix_mode;
+        // Prefix filters are told where the scan ends, if it ends before a key.
+        options.iterate_upper_bound = match &bounds.upper {
+            Bound::Excluded(key) => Some(key.clone()),
+            Bound::Included(_) | Bound::Unbounded => None,
+        };
+        // A range means all its keys, whatever prefix they have: filters are asked where they cannot change what is shown.
+        options.auto_prefix_mode |= options.prefix_same_as_start && !options.total_order_seek;
+        options.prefix_same_as_start = false;
+        options.total_order_seek |= !options.auto_prefix_mode;
         let view = db.view(&options, data);
         Self {
             db: Arc::clone(db),
             data: Arc::clone(data),
             options,
+            bounds,
+            prefix: None,
             view,
             front: End::Unopened,
             back: End::Unopened,
@@ -551,25 +585,45 @@ impl RangeIterator {
         data: &Arc<ColumnFamilyData>,
         prefix: &[u8],
     ) -> Self {
-        options.iterate_lower_bound = Some(prefix.to_vec());
-        // The first key behind the prefix: its last byte that is not 0xff, one up. All 0xff: there is none.
+        // The first key behind the prefix, in bytewise order: its last byte that is not 0xff, one up. All 0xff: there is
+        // none.
         let last = prefix.iter().rposition(|byte| *byte != 0xff);
-        options.iterate_upper_bound = last.and_then(|last| {
+        let behind = last.and_then(|last| {
             let mut end = prefix.get(..=last)?.to_vec();
             *end.last_mut()? += 1;
             Some(end)
         });
-        let everything: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
-        Self::new::<&[u8], _>(db, options, data, everything)
+        let first = Bound::Included(prefix.to_vec());
+        let behind = behind.map_or(Bound::Unbounded, Bound::Excluded);
+        let range = match data.comparator.kind() {
+            ComparatorKind::Bytewise => (first, behind),
+            ComparatorKind::ReverseBytewise => (behind, first),
+            ComparatorKind::Custom => {
+                let everything = Self::new::<Vec<u8>, _>(db, options, data, ..);
+                return Self { prefix: Some(prefix.to_vec()), ..everything };
+            }
+        };
+        (options.iterate_lower_bound, options.iterate_upper_bound) = (None, None);
+        Self::new(db, options, data, range)
     }
 
     fn open(&self) -> Result<Cursor> {
         self.db.check_owner(&self.data)?;
         self.db.check_open()?;
-        self.db.cursor_at(self.options.clone(), &self.data, self.view.clone())
+        self.db.cursor_at(self.options.clone(), self.bounds.clone(), &self.data, self.view.clone())
     }
 
     fn step(&mut self, forward: bool) -> Option<Result<Entry>> {
+        loop {
+            let entry = self.step_in_bounds(forward)?;
+            match (&entry, &self.prefix) {
+                (Ok((key, _)), Some(prefix)) if !key.starts_with(prefix) => {}
+                _ => return Some(entry),
+            }
+        }
+    }
+
+    fn step_in_bounds(&mut self, forward: bool) -> Option<Result<Entry>> {
         let end = std::mem::replace(if forward { &mut self.front } else { &mut self.back }, End::Finished);
         let cursor = match end {
             End::Finished => return None,

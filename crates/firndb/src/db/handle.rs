@@ -450,7 +450,7 @@ impl Db {
         self.range::<&[u8], _>(..)
     }
 
-    /// The entries of the default column family with keys in `range`.
+    /// The entries of the default column family with keys in `range`, in the order of its comparator.
     pub fn range<K: AsRef<[u8]>, R: std::ops::RangeBounds<K>>(&self, range: R) -> RangeIterator {
         self.range_opt(ReadOptions::default(), self.default_cf(), range)
     }
@@ -465,7 +465,8 @@ impl Db {
         RangeIterator::new(self.db(), options, &cf.data, range)
     }
 
-    /// The entries of the default column family whose keys start with `prefix` (bytewise order).
+    /// The entries of the default column family whose keys start with `prefix`. In an order of one's own these need not lie
+    /// together, and all entries are looked through.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> RangeIterator {
         self.prefix_opt(ReadOptions::default(), self.default_cf(), prefix)
     }

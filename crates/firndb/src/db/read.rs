@@ -214,7 +214,8 @@ impl DbInner {
         key: &[u8],
         mode: LookupMode,
     ) -> Result<Option<PinnedSlice>> {
-        let mut context = GetContext::new(key, super_version.options.merge_operator.as_deref(), mode);
+        let mut context = GetContext::new(key, super_version.options.merge_operator.as_deref(), mode)
+            .ignoring_range_tombstones(options.ignore_range_deletions);
         self.search_sources(options, tables, data, super_version, sequence, &mut context)?;
         context.finish()
     }
@@ -229,7 +230,8 @@ impl DbInner {
         key: &'a [u8],
         mode: LookupMode,
     ) -> Result<GetContext<'a>> {
-        let mut context = GetContext::new(key, super_version.options.merge_operator.as_deref(), mode);
+        let mut context = GetContext::new(key, super_version.options.merge_operator.as_deref(), mode)
+            .ignoring_range_tombstones(options.ignore_range_deletions);
         let tables = table_read_options(self, options);
         self.search_sources(options, &tables, data, super_version, sequence, &mut context)?;
         Ok(context)
@@ -325,7 +327,8 @@ impl DbInner {
             .zip(&lookups)
             .map(|(key, lookup)| BatchedLookup {
                 lookup: lookup.encoded(),
-                sink: GetContext::new(key.as_ref(), operator, LookupMode::Value),
+                sink: GetContext::new(key.as_ref(), operator, LookupMode::Value)
+                    .ignoring_range_tombstones(options.ignore_range_deletions),
             })
             .collect();
         let skip_memtables = options.read_tier == ReadTier::Persisted && self.has_unlogged_data.load(Ordering::Acquire);

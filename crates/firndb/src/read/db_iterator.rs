@@ -9,6 +9,7 @@
 //! operands. In the backward direction versions come oldest first, so the inner iterator has passed all versions of the
 //! key that is shown and stands on an entry of a smaller one (or nowhere); key and value are copies.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use firn_error::{Error, Result};
@@ -35,10 +36,10 @@ pub struct DbIteratorConfig {
     pub sequence: SequenceNumber,
     /// The column family's merge operator.
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
-    /// `iterate_lower_bound`: the least user key shown.
-    pub lower_bound: Option<Vec<u8>>,
-    /// `iterate_upper_bound`: the first user key not shown any more.
-    pub upper_bound: Option<Vec<u8>>,
+    /// Where the user keys that are shown begin; `iterate_lower_bound` is included.
+    pub lower_bound: Bound<Vec<u8>>,
+    /// Where they end; `iterate_upper_bound` is excluded.
+    pub upper_bound: Bound<Vec<u8>>,
     /// The column family's prefix extractor.
     pub prefix_extractor: Option<Arc<dyn SliceTransform>>,
     /// `prefix_same_as_start`: end when the prefix of the seek key is left. Default false.
@@ -59,8 +60,8 @@ impl DbIteratorConfig {
             order,
             sequence,
             merge_operator: None,
-            lower_bound: None,
-            upper_bound: None,
+            lower_bound: Bound::Unbounded,
+            upper_bound: Bound::Unbounded,
             prefix_extractor: None,
             prefix_same_as_start: false,
             seeks_by_prefix: false,
@@ -233,36 +234,43 @@ impl<I: InternalIterator> DbIterator<I> {
 
     /// Moves to the first key.
     pub fn seek_to_first(&mut self) {
-        match self.config.lower_bound.take() {
-            Some(lower) => {
-                self.set_prefix(&lower);
-                self.seek_from_bound(&lower);
-                self.config.lower_bound = Some(lower);
-            }
-            None => {
-                self.begin(Direction::Forward);
-                self.inner.seek_to_first();
-                self.prefix = None;
-                self.find_next(false);
-                self.adopt_prefix();
-            }
+        if let Bound::Included(lower) | Bound::Excluded(lower) = &self.config.lower_bound {
+            self.prefix = self.prefix_of_start(lower);
+            return self.seek_from_lower_bound();
         }
+        self.begin(Direction::Forward);
+        self.inner.seek_to_first();
+        self.prefix = None;
+        self.find_next(false);
+        self.adopt_prefix();
     }
 
     /// Moves to the last key.
     pub fn seek_to_last(&mut self) {
         self.begin(Direction::Backward);
-        self.seek_to_upper_bound();
+        if let Bound::Included(upper) | Bound::Excluded(upper) = &self.config.upper_bound {
+            self.prefix = self.prefix_of_start(upper);
+            self.seek_to_upper_bound();
+            return self.find_prev();
+        }
+        self.inner.seek_to_last();
         self.prefix = None;
         self.find_prev();
         self.adopt_prefix();
     }
 
-    /// Moves the inner iterator to the last entry before the upper bound.
+    /// Moves the inner iterator to the last entry that the upper bound, which there is, allows.
     fn seek_to_upper_bound(&mut self) {
-        let Some(upper) = &self.config.upper_bound else { return self.inner.seek_to_last() };
         self.target.clear();
-        append_internal_key(&mut self.target, upper, SequenceNumber::MAX, ValueType::FOR_SEEK);
+        match &self.config.upper_bound {
+            Bound::Excluded(upper) => {
+                append_internal_key(&mut self.target, upper, SequenceNumber::MAX, ValueType::FOR_SEEK);
+            }
+            Bound::Included(upper) => {
+                append_internal_key(&mut self.target, upper, SequenceNumber::ZERO, ValueType::FOR_SEEK_FOR_PREV);
+            }
+            Bound::Unbounded => {}
+        }
         if self.config.seeks_by_prefix {
             self.inner.reseek_for_prev(&self.target);
         } else {
@@ -273,52 +281,68 @@ impl<I: InternalIterator> DbIterator<I> {
     /// Moves to the first key at or after `target`.
     #[inline]
     pub fn seek(&mut self, target: &[u8]) {
-        if let Some(lower) = self.config.lower_bound.take() {
-            self.set_prefix(target);
-            if self.config.order.compare_user(target, &lower).is_lt() {
-                self.seek_from_bound(&lower);
-            } else {
-                self.seek_from(target);
-            }
-            self.config.lower_bound = Some(lower);
-        } else {
-            self.set_prefix(target);
-            self.seek_from(target);
+        self.prefix = self.prefix_of_start(target);
+        if self.is_before_lower_bound(target) {
+            return self.seek_from_lower_bound();
         }
-    }
-
-    #[inline]
-    fn seek_from(&mut self, start: &[u8]) {
         self.begin(Direction::Forward);
         self.target.clear();
-        append_internal_key(&mut self.target, start, self.config.sequence, ValueType::FOR_SEEK);
+        append_internal_key(&mut self.target, target, self.config.sequence, ValueType::FOR_SEEK);
         self.inner.seek(&self.target);
         self.find_next(false);
     }
 
-    /// As [`seek_from`](Self::seek_from), to a bound that the caller of this seek did not name.
-    fn seek_from_bound(&mut self, bound: &[u8]) {
-        if !self.config.seeks_by_prefix {
-            return self.seek_from(bound);
-        }
+    /// Moves to the first key that the lower bound, which there is, allows. The caller of this seek did not name it.
+    fn seek_from_lower_bound(&mut self) {
         self.begin(Direction::Forward);
         self.target.clear();
-        append_internal_key(&mut self.target, bound, self.config.sequence, ValueType::FOR_SEEK);
-        self.inner.reseek(&self.target);
+        match &self.config.lower_bound {
+            Bound::Included(lower) => {
+                append_internal_key(&mut self.target, lower, self.config.sequence, ValueType::FOR_SEEK);
+            }
+            Bound::Excluded(lower) => {
+                append_internal_key(&mut self.target, lower, SequenceNumber::ZERO, ValueType::FOR_SEEK_FOR_PREV);
+            }
+            Bound::Unbounded => {}
+        }
+        if self.config.seeks_by_prefix {
+            self.inner.reseek(&self.target);
+        } else {
+            self.inner.seek(&self.target);
+        }
         self.find_next(false);
+    }
+
+    /// Whether the lower bound keeps `user_key` from being shown.
+    #[inline]
+    fn is_before_lower_bound(&self, user_key: &[u8]) -> bool {
+        match &self.config.lower_bound {
+            Bound::Unbounded => false,
+            Bound::Included(lower) => self.config.order.compare_user(user_key, lower).is_lt(),
+            Bound::Excluded(lower) => self.config.order.compare_user(user_key, lower).is_le(),
+        }
+    }
+
+    /// Whether the upper bound keeps `user_key` from being shown.
+    #[inline]
+    fn is_behind_upper_bound(&self, user_key: &[u8]) -> bool {
+        match &self.config.upper_bound {
+            Bound::Unbounded => false,
+            Bound::Included(upper) => self.config.order.compare_user(user_key, upper).is_gt(),
+            Bound::Excluded(upper) => self.config.order.compare_user(user_key, upper).is_ge(),
+        }
     }
 
     /// Moves to the last key at or before `target`.
     pub fn seek_for_prev(&mut self, target: &[u8]) {
-        self.set_prefix(target);
+        self.prefix = self.prefix_of_start(target);
         self.begin(Direction::Backward);
-        match &self.config.upper_bound {
-            Some(upper) if self.config.order.compare_user(target, upper).is_ge() => self.seek_to_upper_bound(),
-            _ => {
-                self.target.clear();
-                append_internal_key(&mut self.target, target, SequenceNumber::ZERO, ValueType::FOR_SEEK_FOR_PREV);
-                self.inner.seek_for_prev(&self.target);
-            }
+        if self.is_behind_upper_bound(target) {
+            self.seek_to_upper_bound();
+        } else {
+            self.target.clear();
+            append_internal_key(&mut self.target, target, SequenceNumber::ZERO, ValueType::FOR_SEEK_FOR_PREV);
+            self.inner.seek_for_prev(&self.target);
         }
         self.find_prev();
     }
@@ -371,19 +395,17 @@ impl<I: InternalIterator> DbIterator<I> {
         goes_on
     }
 
-    fn set_prefix(&mut self, target: &[u8]) {
-        if self.config.prefix_same_as_start
-            && let Some(extractor) = &self.config.prefix_extractor
-        {
-            self.prefix = prefix_of(extractor.as_ref(), target).map(<[u8]>::to_vec);
-        }
+    /// The prefix that a scan from `start` stays within, if there is one.
+    #[inline]
+    fn prefix_of_start(&self, start: &[u8]) -> Option<Vec<u8>> {
+        let extractor = self.config.prefix_extractor.as_ref().filter(|_| self.config.prefix_same_as_start)?;
+        prefix_of(extractor.as_ref(), start).map(<[u8]>::to_vec)
     }
 
     /// A scan that began at an end stays within the prefix of the first key it shows.
     fn adopt_prefix(&mut self) {
         if self.config.prefix_same_as_start && self.valid() {
-            let key = self.key().to_vec();
-            self.set_prefix(&key);
+            self.prefix = self.prefix_of_start(self.key());
         }
     }
 
@@ -451,9 +473,7 @@ impl<I: InternalIterator> DbIterator<I> {
             };
             let footer = u64::from_le_bytes(*footer);
             let sequence = SequenceNumber(footer >> 8);
-            if let Some(upper) = &self.config.upper_bound
-                && self.config.order.compare_user(user_key, upper).is_ge()
-            {
+            if self.is_behind_upper_bound(user_key) {
                 return;
             }
             if self.prefix.is_some() && self.leaves_prefix(user_key) {
@@ -634,9 +654,7 @@ impl<I: InternalIterator> DbIterator<I> {
                 return self.fail(Error::corruption("malformed internal key"));
             }
             let user_key = extract_user_key(key);
-            if let Some(lower) = &self.config.lower_bound
-                && self.config.order.compare_user(user_key, lower).is_lt()
-            {
+            if self.is_before_lower_bound(user_key) {
                 return;
             }
             if self.prefix.is_some() && self.leaves_prefix(user_key) {

@@ -52,6 +52,8 @@ pub struct GetContext<'a> {
     operands: Option<MergeContext>,
     max_covering: SequenceNumber,
     newest_sequence: Option<SequenceNumber>,
+    /// Range tombstones do not count.
+    ignores_tombstones: bool,
 }
 
 impl<'a> GetContext<'a> {
@@ -66,7 +68,15 @@ impl<'a> GetContext<'a> {
             operands: None,
             max_covering: SequenceNumber::ZERO,
             newest_sequence: None,
+            ignores_tombstones: false,
         }
+    }
+
+    /// The same lookup, to which range tombstones do not count if `ignore` says so (`ignore_range_deletions`).
+    #[inline]
+    pub fn ignoring_range_tombstones(mut self, ignore: bool) -> Self {
+        self.ignores_tombstones = ignore;
+        self
     }
 
     /// The key looked up.
@@ -77,7 +87,9 @@ impl<'a> GetContext<'a> {
     /// Tells of a visible range tombstone over the key; zero means none. Call before the points of the same source.
     #[inline]
     pub fn cover(&mut self, sequence: SequenceNumber) {
-        self.max_covering = self.max_covering.max(sequence);
+        if !self.ignores_tombstones {
+            self.max_covering = self.max_covering.max(sequence);
+        }
     }
 
     /// The newest range tombstone over the key so far; zero if there is none.

@@ -2,6 +2,7 @@
 //! bounds, both directions.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use firn_format::comparator::{BytewiseComparator, Comparator, InternalKeyComparator, ReverseBytewiseComparator};
@@ -161,7 +162,7 @@ proptest! {
         writes in prop::collection::vec(write(), 0..80),
         moves in prop::collection::vec(movement(), 0..60),
         at in any::<prop::sample::Index>(),
-        bounds in (prop::option::of(0..=KEYS), prop::option::of(0..=KEYS)),
+        bounds in (prop::option::of((0..=KEYS, any::<bool>())), prop::option::of((0..=KEYS, any::<bool>()))),
         max_sequential_skip in 0u64..4,
         comparator in 0usize..3,
     ) {
@@ -175,13 +176,19 @@ proptest! {
         }
         let shown: Vec<(u8, &Vec<u8>)> = all
             .iter()
-            .filter(|(k, _)| bounds.0.is_none_or(|l| **k >= l) && bounds.1.is_none_or(|u| **k < u))
+            .filter(|(k, _)| bounds.0.is_none_or(|(l, included)| **k > l || (included && **k == l)))
+            .filter(|(k, _)| bounds.1.is_none_or(|(u, included)| **k < u || (included && **k == u)))
             .map(|(k, v)| (*k, v))
             .collect();
+        let bound = |bound: Option<(u8, bool)>| match bound {
+            None => Bound::Unbounded,
+            Some((key, true)) => Bound::Included(keys[key as usize].clone()),
+            Some((key, false)) => Bound::Excluded(keys[key as usize].clone()),
+        };
         let config = DbIteratorConfig {
             merge_operator: Some(Arc::new(StringAppendOperator::default())),
-            lower_bound: bounds.0.map(|b| keys[b as usize].clone()),
-            upper_bound: bounds.1.map(|b| keys[b as usize].clone()),
+            lower_bound: bound(bounds.0),
+            upper_bound: bound(bounds.1),
             max_sequential_skip,
             ..DbIteratorConfig::new(world.order.clone(), snapshot)
         };
