@@ -1,4 +1,4 @@
-//! Protection of single entries against bytes that change in memory (spec 01 §4.7).
+//! Protection of single entries against bytes that change in memory (`docs/format/write-batch.md`, Protection of records).
 //!
 //! The fields of an entry flow in, 64 bits flow out: the exclusive or of one hash per field, so that a field can be taken
 //! out or put in when an entry is handed over, without looking at the others again. Never stored in files.

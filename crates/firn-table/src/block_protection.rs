@@ -1,5 +1,6 @@
-//! Protection of the entries of data blocks while they lie in memory (`block_protection_bytes_per_key`, spec 01 §4.7). Index
-//! blocks keep theirs themselves ([`IndexBlock`](crate::IndexBlock)).
+//! Protection of the entries of data blocks while they lie in memory (`block_protection_bytes_per_key`,
+//! `docs/format/write-batch.md`, Protection of records). Index blocks keep theirs themselves
+//! ([`IndexBlock`](crate::IndexBlock)).
 //!
 //! A payload whose checksum was compared flows into [`protect`], which puts behind it what its entries are; whoever found an
 //! entry asks [`BlockProtection::check_entry`] whether it is still the one; [`BlockProtection::seek`] searches and checks all

@@ -5,8 +5,8 @@
 //! that a search under the bytewise order compares integers and looks at whole keys only where words are equal.
 //!
 //! Always true here: the arrays have one element per entry; an entry is named by its position. With protection
-//! (`block_protection_bytes_per_key`, spec 01 §4.7), what [`IndexBlock::seek`] and [`IndexBlock::entry`] answer rests on
-//! entries that are as they were decoded, or it is an error.
+//! (`block_protection_bytes_per_key`, `docs/format/write-batch.md`, Protection of records), what [`IndexBlock::seek`] and
+//! [`IndexBlock::entry`] answer rests on entries that are as they were decoded, or it is an error.
 
 use std::cmp::Ordering;
 

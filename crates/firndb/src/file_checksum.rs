@@ -1,4 +1,4 @@
-//! Checksums of whole table files, kept in the MANIFEST (spec 02 §13).
+//! Checksums of whole table files, kept in the MANIFEST (`docs/format/manifest.md`, Files).
 //!
 //! A generator sees every byte that is appended to a new table; its result goes to the MANIFEST with the name of the
 //! function. Later the same function over the whole file must give the same bytes. Always true here: the bytes are looked

@@ -8,7 +8,7 @@ fn unhex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
-/// Records of real files (spec 02, section 20), with the dialect that their writer spoke.
+/// Records of real files (`docs/format/manifest.md`, Vectors), with the dialect that their writer spoke.
 const VECTORS: &[(EditDialect, &str)] = &[
     (EditDialect::WithoutEpochs, "81402437346163323134332d323334322d343166302d626634662d666635333135336432383037"),
     (

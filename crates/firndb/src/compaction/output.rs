@@ -378,7 +378,7 @@ fn unique_id(settings: &OutputSettings, number: FileNumber) -> [u64; 2] {
     }
 }
 
-/// The temperature of outputs at `level` of a family (spec 07b §4.3).
+/// The temperature of outputs at `level` of a family (`docs/behaviour/compaction.md`, Metadata).
 pub(crate) fn output_temperature(options: &ColumnFamilyOptions, level: usize) -> Temperature {
     let is_last = level > 0 && usize::try_from(options.num_levels).is_ok_and(|levels| level + 1 == levels);
     match options.last_level_temperature {
@@ -387,7 +387,7 @@ pub(crate) fn output_temperature(options: &ColumnFamilyOptions, level: usize) ->
     }
 }
 
-/// The compression of outputs at `level` of a family (spec 07b §4.3).
+/// The compression of outputs at `level` of a family (`docs/behaviour/compaction.md`, Metadata).
 pub(crate) fn output_compression(
     options: &ColumnFamilyOptions,
     level: usize,

@@ -71,7 +71,7 @@ pub(crate) fn is_out_of_space(error: &Error) -> bool {
     matches!(error.subcode(), SubCode::NoSpace | SubCode::SpaceLimit)
 }
 
-/// Decides how bad `error` is when it arose for `reason` (spec 07c section 3.1).
+/// Decides how bad `error` is when it arose for `reason` (`docs/behaviour/background.md`, How bad).
 ///
 /// In two cases it is milder than RocksDB, since Firn can recover where RocksDB must be opened again or would lose records:
 /// a full disk when a memtable is switched (nothing was switched then), and without `paranoid_checks` a failed WAL write

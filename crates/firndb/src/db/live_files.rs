@@ -82,8 +82,9 @@ impl Db {
         self.inner.db.enable_file_deletions()
     }
 
-    /// The files that a copy of the database as of now needs (spec 05 §7.1): tables by column family and level, MANIFEST,
-    /// CURRENT, OPTIONS, WALs. Deletions should be disabled for as long as the list is used.
+    /// The files that a copy of the database as of now needs (`docs/behaviour/reads-and-writes.md`, Live files): tables by
+    /// column family and level, MANIFEST, CURRENT, OPTIONS, WALs. Deletions should be disabled for as long as the list is
+    /// used.
     ///
     /// # Errors
     /// What stops the flush that `options` ask for; `NotSupported` when the database is open for reading only or has several

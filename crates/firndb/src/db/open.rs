@@ -1,9 +1,9 @@
 //! Opening, creating, listing and destroying databases.
 //!
-//! A directory and options flow in, a running [`Db`] flows out. The order of steps is RocksDB's (spec 01 §8): everything is
-//! read and checked first; then the new WAL is made, then one MANIFEST record set makes the recovered state durable and the
-//! old WALs obsolete. Always true here: an open that is refused, for whatever the database or the options ask that Firn
-//! does not do, has changed nothing in the directory.
+//! A directory and options flow in, a running [`Db`] flows out. The order of steps is RocksDB's (`docs/format/directory.md`,
+//! Opening): everything is read and checked first; then the new WAL is made, then one MANIFEST record set makes the
+//! recovered state durable and the old WALs obsolete. Always true here: an open that is refused, for whatever the database
+//! or the options ask that Firn does not do, has changed nothing in the directory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 //! Failures of jobs and of the write path flow in through [`DbInner::set_background_error`]; [`judge`] says how bad they are
 //! and whether a recovery may help. A recovery is a thread of its own that waits (for time to pass, or for space to come
 //! back) and attempts: broken WALs are replaced, what lies in memory is flushed, the MANIFEST is written anew. Only when all
-//! of that went well is the error forgotten and do writes go on (spec 07c section 3).
+//! of that went well is the error forgotten and do writes go on (`docs/behaviour/background.md`, Recovery from errors).
 //!
 //! Always true here: at most one recovery runs; while an error stops writes, nothing is acknowledged; a WAL that failed takes
 //! no further record, and what it holds is in tables before a record goes to another one.

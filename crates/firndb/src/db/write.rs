@@ -165,7 +165,7 @@ impl DbInner {
         self.writers.write(batch, flags, &Executor { db: self, targets: OnceCell::new() })
     }
 
-    /// The checks of the options of a write (spec 07a §1.1), before it queues up.
+    /// The checks of the options of a write (`docs/behaviour/reads-and-writes.md`, Writing), before it queues up.
     #[inline]
     fn check_options(&self, options: &WriteOptions) -> Result<()> {
         if !options.disable_wal
@@ -292,7 +292,7 @@ impl DbInner {
         WalWriter::new(file, WalFormat { number, recyclable: options.recycle_log_file_num > 0, compression })
     }
 
-    /// In what steps the space of a WAL is reserved (spec 07a §2.2).
+    /// In what steps the space of a WAL is reserved (`docs/behaviour/reads-and-writes.md`, Switching).
     fn wal_block_bytes(&self, options: &DbOptions) -> u64 {
         let largest = self.families.all().iter().map(|data| data.options().write_buffer_size).max().unwrap_or(64 << 20);
         let mut bytes = largest as u64 + largest as u64 / 10;

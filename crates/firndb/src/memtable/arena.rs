@@ -5,8 +5,9 @@
 //! random access is the page walk ([`chunks`]). Always true: what was handed out stays at its address until the arena is dropped, and
 //! no two allocations overlap.
 //!
-//! The bytes counted in [`Arena::allocated_bytes`] are those of the rule for a full memtable (spec 07a §2.1): 2048 inline
-//! bytes, then whole blocks, then allocations above a quarter block on their own.
+//! The bytes counted in [`Arena::allocated_bytes`] are those of the rule for a full memtable
+//! (`docs/behaviour/reads-and-writes.md`, When a memtable is full): 2048 inline bytes, then whole blocks, then allocations
+//! above a quarter block on their own.
 
 use firn_env::pages::HUGE_PAGE_BYTES;
 use firn_env::sync::Mutex;
@@ -191,7 +192,8 @@ impl Arena {
         Chunk::reserved(bytes)
     }
 
-    /// Bytes taken from the system for blocks (spec 07a §2.1, "A" without the memtable structure itself).
+    /// Bytes taken from the system for blocks (`docs/behaviour/reads-and-writes.md`, When a memtable is full: "A" without
+    /// the memtable structure itself).
     #[inline]
     pub(crate) fn allocated_bytes(&self) -> usize {
         self.allocated.load(Ordering::Relaxed)

@@ -53,8 +53,9 @@ pub struct MemTableConfig {
     /// Bytes of the whole-key filter, rounded down to a power of two, at least 64; 0 for none. Default about 1/128 of
     /// `write_buffer_bytes`.
     pub filter_bytes: usize,
-    /// Whether `filter_bytes` were asked for, so that they count as memory of the memtable (spec 07a §2.1) and the filter's
-    /// answers are counted in the perf context. Default false: the filter is this implementation's own affair.
+    /// Whether `filter_bytes` were asked for, so that they count as memory of the memtable
+    /// (`docs/behaviour/reads-and-writes.md`, When a memtable is full) and the filter's answers are counted in the perf
+    /// context. Default false: the filter is this implementation's own affair.
     pub filter_requested: bool,
     /// `memtable_prefix_bloom_size_ratio` with a prefix extractor: the filter of prefixes. Default none.
     pub prefix_filter: Option<PrefixFilterConfig>,
@@ -468,7 +469,8 @@ impl MemTable {
         self.range_deletions.max_covering_sequence(user_key, snapshot)
     }
 
-    /// Whether it is full (spec 07a §2.1) and should be switched and flushed.
+    /// Whether it is full (`docs/behaviour/reads-and-writes.md`, When a memtable is full) and should be switched and
+    /// flushed.
     #[inline]
     pub fn should_flush(&self) -> bool {
         if self.flush_marked.load(Ordering::Relaxed) {

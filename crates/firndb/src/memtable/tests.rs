@@ -70,7 +70,8 @@ fn the_same_key_and_sequence_is_refused() {
 #[test]
 #[cfg_attr(miri, ignore = "thousands of inserts, all like those of other tests")]
 fn becomes_full_where_the_reference_does() {
-    // Spec 07a §2.1: W = 1 MiB, B = 128 KiB: the switch happened with A = 2048 + 8 blocks.
+    // `docs/behaviour/reads-and-writes.md`, When a memtable is full: W = 1 MiB, B = 128 KiB: the switch happened with A =
+    // 2048 + 8 blocks.
     let table = bytewise();
     let mut sequence = 0;
     while !table.should_flush() {

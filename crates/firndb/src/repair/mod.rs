@@ -1,8 +1,9 @@
 //! Repair: making a database of what its directory still holds.
 //!
-//! Tables and WALs flow in, and what a damaged MANIFEST still tells; a database that opens flows out, as spec 07c §8.6 has
-//! it: every table that can be read becomes part of level 0, WALs become tables, and whatever was damaged or was replaced
-//! lies in `lost/`. Tables that can be read in parts are rewritten with what can be read.
+//! Tables and WALs flow in, and what a damaged MANIFEST still tells; a database that opens flows out, as
+//! `docs/behaviour/background.md`, Repair, has it: every table that can be read becomes part of level 0, WALs become tables,
+//! and whatever was damaged or was replaced lies in `lost/`. Tables that can be read in parts are rewritten with what can be
+//! read.
 //!
 //! Always true here: all is read, and everything that could be refused is refused, before anything is changed; no table, WAL
 //! or MANIFEST that was there is deleted, it is moved to `lost/`; a repair that was interrupted can be repeated.

@@ -25,7 +25,7 @@ use crate::options::{ColumnFamilyOptions, DbOptions};
 use crate::stats::table_events::TableReporter;
 use crate::version::{FamilyTables, FamilyTablesOptions, OpenTables};
 
-/// Who wrote the tables that a repair writes (spec 02 §14.1).
+/// Who wrote the tables that a repair writes (`docs/format/directory.md`, Identities).
 const REPAIRER_DB_ID: &str = "DB Repairer";
 
 /// Open tables that a repair keeps while it writes.

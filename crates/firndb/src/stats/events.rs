@@ -5,7 +5,7 @@
 //!
 //! In a quiet database, writing, flushing and compacting tells: memtable sealed, flush begins, table file started, table file
 //! created, flush completed; compaction begins, subcompaction begins, table file started and created, subcompaction
-//! completed, compaction completed, table file deleted for every input (spec 06c section 7).
+//! completed, compaction completed, table file deleted for every input (`docs/behaviour/reports.md`, Order of events).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,9 +1,9 @@
 //! Best-efforts recovery: the newest state that a MANIFEST tells of and whose files are all there.
 //!
 //! The edits of a MANIFEST and a way to look for files flow in; edits flow out that lead, for every column family, to the
-//! last state in which none of its files is missing (spec 02 section 10). Numbers that concern the whole database are kept
-//! as they are. Always true here: what comes out adds only files that are there; from the first atomic group on, all
-//! column families stand at one and the same point.
+//! last state in which none of its files is missing (`docs/format/manifest.md`, Best-efforts recovery). Numbers that concern
+//! the whole database are kept as they are. Always true here: what comes out adds only files that are there; from the first
+//! atomic group on, all column families stand at one and the same point.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

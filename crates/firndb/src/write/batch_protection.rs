@@ -1,4 +1,5 @@
-//! Protection of the records of a batch, from the caller's hand to the memtable (spec 01 §4.7).
+//! Protection of the records of a batch, from the caller's hand to the memtable (`docs/format/write-batch.md`, Protection of
+//! records).
 //!
 //! A protected batch keeps 8 bytes per counted record, computed from what the caller gave. They are compared with the
 //! encoded records before the log gets them, and with the entry in the memtable after the insert. Always true here: a

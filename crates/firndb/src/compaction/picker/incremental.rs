@@ -1,5 +1,5 @@
 //! Incremental universal compaction: where the tree has grown too large, a part of its two oldest runs is merged instead of
-//! all of it (spec 07b §6.3).
+//! all of it (`docs/behaviour/compaction.md`, Incremental).
 //!
 //! A window of neighbouring files slides along the second oldest run; each window with the files of the oldest run that it
 //! overlaps is a candidate, and the one that rewrites least of the oldest run for its own size is taken. Always true of the

@@ -2,7 +2,7 @@
 //!
 //! A pure decision over one version, what compactions are writing, and one question that takes I/O: whether a level has keys
 //! in a range. Always true of its answer: a file is above everything that it overlaps, and overlaps no file of its level
-//! (spec 05 §8.3).
+//! (`docs/behaviour/reads-and-writes.md`, Place and sequence of a file).
 
 use firn_error::{Error, Result};
 use firn_format::key::SequenceNumber;
