@@ -11,11 +11,12 @@ mod logs;
 mod manifest;
 mod page;
 mod primitives;
+mod tables;
 
 use page::{Kind, Vector};
 use std::collections::BTreeSet;
 
-const SUBJECTS: &[&[Kind]] = &[primitives::KINDS, keys::KINDS, logs::KINDS, manifest::KINDS];
+const SUBJECTS: &[&[Kind]] = &[primitives::KINDS, keys::KINDS, logs::KINDS, manifest::KINDS, tables::KINDS];
 
 /// Blocks without a `crate=` belong to this one.
 const CRATE: &str = "firn-format";
