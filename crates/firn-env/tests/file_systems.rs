@@ -335,7 +335,7 @@ fn the_lock_keeps_other_processes_out() {
     let script = "import fcntl,sys\nf=open(sys.argv[1],'r+')\ntry:\n fcntl.lockf(f,fcntl.LOCK_EX|fcntl.LOCK_NB)\nexcept OSError:\n sys.exit(42)\n";
     match std::process::Command::new("python3").arg("-c").arg(script).arg(&path).status() {
         Ok(status) => assert_eq!(status.code(), Some(42)),
-        Err(error) => eprintln!("skipped: no python3 to play the other process ({error})"),
+        Err(error) => firndb_testing::skip(&format!("there is no python3 to play the other process: {error}")),
     }
 }
 
@@ -347,7 +347,7 @@ fn an_open_mapped_log_reserves_blocks_and_gives_them_back() {
     let options = FileOptions { mapped_log: true, ..Default::default() };
     let mut file = fs.new_writable_file(&path, &options).unwrap();
     if file.space_handle().is_none() {
-        eprintln!("SKIPPED: logs are not mapped on the file system of {}", dir.path().display());
+        firndb_testing::skip(&format!("logs are not mapped on the file system of {}", dir.path().display()));
         return;
     }
     file.append(b"record").unwrap();
@@ -373,7 +373,7 @@ fn space_reserved_ahead_is_invisible_and_given_back() {
         let record = pattern(4096, 5);
         file.append(&record).unwrap();
         let Some(space) = file.space_handle() else {
-            eprintln!("SKIPPED: logs are not mapped on the file system of {}", dir.path().display());
+            firndb_testing::skip(&format!("logs are not mapped on the file system of {}", dir.path().display()));
             return;
         };
         let visible = fs.file_size(&path).unwrap();
@@ -406,7 +406,7 @@ fn an_open_mapped_log_keeps_little_of_itself_in_memory() {
     let options = FileOptions { mapped_log: true, ..Default::default() };
     let mut file = fs.new_writable_file(&path, &options).unwrap();
     if file.space_handle().is_none() {
-        eprintln!("SKIPPED: logs are not mapped on the file system of {}", dir.path().display());
+        firndb_testing::skip(&format!("logs are not mapped on the file system of {}", dir.path().display()));
         return;
     }
     let resident = || {
@@ -437,7 +437,7 @@ fn a_direct_file_reads_back_what_it_wrote() {
     let fs = PosixFileSystem::new();
     let options = FileOptions { use_direct_reads: true, use_direct_writes: true, ..Default::default() };
     let Ok(mut file) = fs.new_writable_file(&path, &options) else {
-        eprintln!("skipped: this file system has no direct I/O");
+        firndb_testing::skip("this file system has no direct I/O");
         return;
     };
     let data = pattern(20_000, 9);

@@ -1,10 +1,9 @@
 //! First inputs: what the golden databases hold, taken apart into the form that each target reads.
 //!
-//! Golden files flow in, inputs flow out; the same files give the same inputs. Without golden files only what can be made
-//! up is left.
+//! Golden files flow in, inputs flow out; the same files give the same inputs.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use firn_env::memory::MemoryFileSystem;
@@ -54,17 +53,11 @@ pub struct Golden {
 }
 
 impl Golden {
-    /// Reads `golden/` in `$FIRN_SHARED`, else in `shared/` beside the checkout; empty when there is none.
+    /// Reads the golden databases.
     pub fn load() -> Self {
-        let shared = std::env::var_os("FIRN_SHARED")
-            .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
         let fs = PosixFileSystem::new();
-        let root = shared.join("golden");
         let mut golden = Self::default();
-        let Ok(mut databases) = fs.children(&root) else { return golden };
-        databases.sort();
-        for database in databases {
-            let directory = root.join(database).join("db");
+        for directory in firndb_testing::golden_databases() {
             let Ok(mut names) = fs.children(&directory) else { continue };
             names.sort();
             for name in names {

@@ -1,7 +1,7 @@
 //! Damaged tables give errors that name the file, or the right entries; never a panic, never wrong entries.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use firn_env::{Env, FileOptions, write_file};
@@ -11,18 +11,9 @@ use firn_format::iterator::InternalIterator;
 use firn_format::key::parse_internal_key;
 use firn_table::options::BlockBasedTableOptions;
 use firn_table::{TableReadOptions, TableReader, TableReaderOptions};
+use firndb_testing::golden;
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
-
-fn shared() -> Option<PathBuf> {
-    let root = std::env::var_os("FIRN_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
-    if root.join("golden").is_dir() {
-        return Some(root);
-    }
-    eprintln!("skipped: no golden files at {}; set FIRN_SHARED", root.display());
-    None
-}
 
 /// Opens `bytes` as a table and reads all of it both ways.
 fn read_all(env: &Env, bytes: &[u8]) -> Result<Entries> {
@@ -67,10 +58,9 @@ fn check(env: &Env, name: &str, original: &Entries, damaged: &[u8], what: &str) 
 
 #[test]
 fn damaged_tables_are_refused() {
-    let Some(shared) = shared() else { return };
     let env = Env::memory();
     let mut checked = 0;
-    for golden in [
+    for kind in [
         "r7.8-default",
         "r7.8-index-partitioned",
         "r7.8-index-first-key",
@@ -87,7 +77,7 @@ fn damaged_tables_are_refused() {
         "r11.9-compression-snappy",
         "leveldb-1.23-default",
     ] {
-        let directory = shared.join("golden").join(golden).join("db");
+        let directory = golden().join(kind).join("db");
         let mut paths: Vec<_> = std::fs::read_dir(directory)
             .unwrap()
             .map(|entry| entry.unwrap().path())
@@ -121,10 +111,9 @@ fn damaged_tables_are_refused() {
 
 #[test]
 fn damage_that_no_checksum_catches_does_not_panic() {
-    let Some(shared) = shared() else { return };
     let env = Env::memory();
-    for golden in ["r7.8-checksum-none", "r11.9-checksum-none"] {
-        let directory = shared.join("golden").join(golden).join("db");
+    for kind in ["r7.8-checksum-none", "r11.9-checksum-none"] {
+        let directory = golden().join(kind).join("db");
         let path = std::fs::read_dir(directory)
             .unwrap()
             .map(|entry| entry.unwrap().path())

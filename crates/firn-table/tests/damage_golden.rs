@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use firn_env::{Env, FileOptions, write_file};
@@ -15,6 +15,7 @@ use firn_format::iterator::InternalIterator;
 use firn_format::key::{ParsedInternalKey, parse_internal_key};
 use firn_table::options::BlockBasedTableOptions;
 use firn_table::{GetControl, GetSink, TableReadOptions, TableReader, TableReaderOptions, ValueRef};
+use firndb_testing::golden_databases;
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -23,26 +24,12 @@ const MOST_ENTRIES: usize = 100_000;
 /// Bits turned per table.
 const FLIPS: usize = 60;
 
-fn golden_tables() -> Option<Vec<PathBuf>> {
-    let root = std::env::var_os("FIRN_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
-    let golden = root.join("golden");
-    if !golden.is_dir() {
-        eprintln!("skipped: no golden files at {}; set FIRN_SHARED", root.display());
-        return None;
-    }
-    let mut paths = Vec::new();
-    for database in std::fs::read_dir(golden).unwrap() {
-        let Ok(files) = std::fs::read_dir(database.unwrap().path().join("db")) else { continue };
-        for file in files {
-            let path = file.unwrap().path();
-            if path.extension().is_some_and(|extension| extension == "sst" || extension == "ldb") {
-                paths.push(path);
-            }
-        }
-    }
+fn golden_tables() -> Vec<PathBuf> {
+    let files = golden_databases().into_iter().flat_map(|database| std::fs::read_dir(database).unwrap());
+    let mut paths: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "sst" || extension == "ldb"));
     paths.sort();
-    Some(paths)
+    paths
 }
 
 struct Found(usize);
@@ -141,7 +128,7 @@ fn places(length: usize, seed: usize) -> impl Iterator<Item = usize> {
 
 #[test]
 fn every_damaged_golden_table_is_refused_or_unharmed() {
-    let Some(paths) = golden_tables() else { return };
+    let paths = golden_tables();
     let (mut tables, mut refused, mut without_place) = (0, 0, BTreeMap::<String, usize>::new());
     for (number, golden) in paths.iter().enumerate() {
         let tables_at = Tables { env: Env::memory(), path: PathBuf::from("/damaged.sst") };

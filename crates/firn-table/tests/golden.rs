@@ -13,16 +13,7 @@ use firn_format::iterator::InternalIterator;
 use firn_format::key::{InternalKey, ParsedInternalKey, SequenceNumber, extract_user_key, parse_internal_key};
 use firn_table::options::BlockBasedTableOptions;
 use firn_table::{GetControl, GetSink, TableReadOptions, TableReader, TableReaderOptions, ValueRef};
-
-fn shared() -> Option<PathBuf> {
-    let root = std::env::var_os("FIRN_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
-    if root.join("golden").is_dir() {
-        return Some(root);
-    }
-    eprintln!("skipped: no golden files at {}; set FIRN_SHARED", root.display());
-    None
-}
+use firndb_testing::golden_databases;
 
 /// `leveldb.BytewiseComparator.u64ts`: keys ascending, then their eight bytes of timestamp descending.
 struct TimestampComparator;
@@ -160,13 +151,9 @@ fn tables_of(directory: &Path) -> Vec<PathBuf> {
 #[test]
 #[allow(clippy::disallowed_methods)]
 fn every_golden_table_reads() {
-    let Some(shared) = shared() else { return };
     let (mut tables, mut refused, mut failures) = (0, Vec::new(), Vec::new());
-    let mut names: Vec<_> =
-        std::fs::read_dir(shared.join("golden")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    names.sort();
-    for golden in names {
-        for path in tables_of(&golden.join("db")) {
+    for database in golden_databases() {
+        for path in tables_of(&database) {
             match check(&path) {
                 Ok(_) => tables += 1,
                 Err(error) if error.kind() == ErrorKind::NotSupported => refused.push(path),

@@ -10,15 +10,10 @@ use firn_format::filter::FilterPolicy;
 use firn_format::unique_id::encode_session_id;
 use firn_table::options::BlockBasedTableOptions;
 use firn_table::{SstFileWriter, TableBuilderOptions};
+use firndb_testing::rocksdb_tool;
 
 fn ldb(arguments: &[&str]) -> Option<String> {
-    let output = match Command::new("ldb").args(arguments).output() {
-        Ok(output) => output,
-        Err(error) => {
-            eprintln!("skipped: RocksDB's ldb cannot be run: {error}");
-            return None;
-        }
-    };
+    let output = Command::new(rocksdb_tool("ldb")?).args(arguments).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{arguments:?}: {text} {}", String::from_utf8_lossy(&output.stderr));
     Some(text)

@@ -12,16 +12,7 @@ use firn_format::key::{InternalKey, SequenceNumber, ValueType};
 use firn_format::slice_transform::FixedPrefix;
 use firn_table::options::{BlockBasedTableOptions, DataBlockIndexType, IndexShorteningMode, IndexType};
 use firn_table::{TableBuilder, TableBuilderOptions, TableReadOptions, TableReader, TableReaderOptions};
-
-fn shared() -> Option<PathBuf> {
-    let root = std::env::var_os("FIRN_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
-    if root.join("golden").is_dir() {
-        return Some(root);
-    }
-    eprintln!("skipped: no golden files at {}; set FIRN_SHARED", root.display());
-    None
-}
+use firndb_testing::golden;
 
 fn open(env: &Env, path: &Path) -> Arc<TableReader> {
     let file = env.fs().new_random_access_file(path, &FileOptions::default()).unwrap();
@@ -37,7 +28,6 @@ fn table_option(options_file: &str, name: &str) -> Option<String> {
 
 #[test]
 fn data_and_index_blocks_are_those_of_rocksdb() {
-    let Some(shared) = shared() else { return };
     let (posix, memory) = (Env::shared(), Env::memory());
     let mut rebuilt = 0;
     for kind in [
@@ -54,7 +44,7 @@ fn data_and_index_blocks_are_those_of_rocksdb() {
         "checksum-xxhash64",
     ] {
         for release in ["r7.8", "r11.9"] {
-            let directory = shared.join("golden").join(format!("{release}-{kind}")).join("db");
+            let directory = golden().join(format!("{release}-{kind}")).join("db");
             let mut paths: Vec<PathBuf> =
                 std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
             paths.sort();

@@ -4,6 +4,8 @@ mod common;
 
 use std::path::Path;
 
+use firndb_testing::rocksdb_tool;
+
 fn ours() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_db_bench"))
 }
@@ -33,7 +35,7 @@ fn form(text: &str, database: &Path) -> Vec<String> {
 }
 
 fn compare(flags: &[&str]) {
-    let Some(theirs) = common::rocksdb_tool("db_bench") else { return };
+    let Some(theirs) = rocksdb_tool("db_bench") else { return };
     let dir = tempfile::tempdir().expect("a directory");
     let run = |tool: &Path, name: &str| {
         let database = dir.path().join(name);
@@ -122,7 +124,7 @@ fn mistakes() {
 
 #[test]
 fn keys_and_counts_are_those_of_the_specification() {
-    let Some(theirs) = common::rocksdb_tool("ldb") else { return };
+    let Some(theirs) = rocksdb_tool("ldb") else { return };
     let dir = tempfile::tempdir().expect("a directory");
     let database = dir.path().join("db");
     let arguments = [
@@ -145,7 +147,7 @@ fn keys_and_counts_are_those_of_the_specification() {
 
 #[test]
 fn the_same_seed_reads_and_writes_the_same_keys() {
-    let (Some(theirs), Some(ldb)) = (common::rocksdb_tool("db_bench"), common::rocksdb_tool("ldb")) else { return };
+    let (Some(theirs), Some(ldb)) = (rocksdb_tool("db_bench"), rocksdb_tool("ldb")) else { return };
     let dir = tempfile::tempdir().expect("a directory");
     let benchmarks = "fillrandom,readrandom,multireadrandom,seekrandom,readmissing,updaterandom,appendrandom,\
          readrandomwriterandom,xorupdaterandom,mergerandom,readrandommergerandom,randomwithverify,readrandomfast,\

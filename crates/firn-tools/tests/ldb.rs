@@ -4,6 +4,8 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
+use firndb_testing::{golden, rocksdb_tool};
+
 /// Kinds that Firn refuses.
 const REFUSED: [&str; 5] = ["blob", "cuckoo", "plain-table", "timestamps", "wide-columns"];
 
@@ -31,10 +33,10 @@ fn compare(theirs: &Path, database: &Path, words: &[&str]) {
 }
 
 /// A writable copy of each golden database that both tools read.
-fn copies(golden: &Path, to: &Path, without: &[&str]) -> Vec<PathBuf> {
+fn copies(to: &Path, without: &[&str]) -> Vec<PathBuf> {
     let without: Vec<&str> = REFUSED.iter().chain(without).copied().collect();
     let mut copies = Vec::new();
-    for database in common::databases_of_7_8(golden, &without) {
+    for database in common::databases_of_7_8(&without) {
         let name = database.parent().and_then(Path::file_name).expect("a name").to_owned();
         let copy = to.join(name);
         common::copy(&database, &copy);
@@ -45,10 +47,10 @@ fn copies(golden: &Path, to: &Path, without: &[&str]) -> Vec<PathBuf> {
 
 #[test]
 fn every_golden_database_shows_the_same() {
-    let (Some(golden), Some(theirs)) = (common::golden(), common::rocksdb_tool("ldb")) else { return };
+    let Some(theirs) = rocksdb_tool("ldb") else { return };
     let dir = tempfile::tempdir().expect("a directory");
     // Undecided transactions are told apart by their write policy, which RocksDB's tool does not know here.
-    for database in copies(&golden, dir.path(), &["txn-"]) {
+    for database in copies(dir.path(), &["txn-"]) {
         for words in [
             &["scan", "--hex"][..],
             &["dump", "--max_keys=100"],
@@ -66,10 +68,10 @@ fn every_golden_database_shows_the_same() {
 
 #[test]
 fn ranges_counts_and_families_show_the_same() {
-    let (Some(golden), Some(theirs)) = (common::golden(), common::rocksdb_tool("ldb")) else { return };
+    let Some(theirs) = rocksdb_tool("ldb") else { return };
     let dir = tempfile::tempdir().expect("a directory");
     let copy = dir.path().join("cf");
-    common::copy(&golden.join("r7.8-column-families").join("db"), &copy);
+    common::copy(&golden().join("r7.8-column-families").join("db"), &copy);
     for words in [
         &["scan", "--from=key00000010", "--to=key00000020"][..],
         &["scan", "--max_keys=0"],
@@ -96,7 +98,7 @@ fn ranges_counts_and_families_show_the_same() {
 
 #[test]
 fn what_one_tool_writes_the_other_reads() {
-    let Some(theirs) = common::rocksdb_tool("ldb") else { return };
+    let Some(theirs) = rocksdb_tool("ldb") else { return };
     let dir = tempfile::tempdir().expect("a directory");
     let database = dir.path().join("db");
     let run = |tool: &Path, words: &[&str]| {
@@ -149,9 +151,9 @@ fn load_and_query_take_their_input() {
 
 #[test]
 fn checkpoints_are_made_and_refused_as_rocksdb_does() {
-    let (Some(golden), Some(theirs)) = (common::golden(), common::rocksdb_tool("ldb")) else { return };
+    let Some(theirs) = rocksdb_tool("ldb") else { return };
     let dir = tempfile::tempdir().expect("a directory");
-    for (number, database) in copies(&golden, dir.path(), &["txn-"]).into_iter().step_by(5).enumerate() {
+    for (number, database) in copies(dir.path(), &["txn-"]).into_iter().step_by(5).enumerate() {
         let copy = dir.path().join(format!("checkpoint-{number}"));
         let flag = format!("--checkpoint_dir={}", copy.display());
         let said = |run: common::Run| (String::from_utf8_lossy(&run.out).into_owned(), run.err, run.status);
@@ -167,7 +169,7 @@ fn checkpoints_are_made_and_refused_as_rocksdb_does() {
 
 #[test]
 fn external_files_go_from_one_tool_to_the_other() {
-    let Some(theirs) = common::rocksdb_tool("ldb") else { return };
+    let Some(theirs) = rocksdb_tool("ldb") else { return };
     for (writer, reader) in [(ours(), theirs.as_path()), (&theirs, ours())] {
         let dir = tempfile::tempdir().expect("a directory");
         let (database, file) = (dir.path().join("db"), dir.path().join("external.sst"));
@@ -192,7 +194,7 @@ fn external_files_go_from_one_tool_to_the_other() {
 
 #[test]
 fn refused_external_files_are_told_alike() {
-    let Some(theirs) = common::rocksdb_tool("ldb") else { return };
+    let Some(theirs) = rocksdb_tool("ldb") else { return };
     let dir = tempfile::tempdir().expect("a directory");
     let database = dir.path().join("db");
     let file = dir.path().join("external.sst");
@@ -220,10 +222,10 @@ fn refused_external_files_are_told_alike() {
 #[test]
 #[allow(clippy::disallowed_methods, reason = "a test changes files")]
 fn rocksdb_reads_what_repair_saved() {
-    let (Some(golden), Some(theirs)) = (common::golden(), common::rocksdb_tool("ldb")) else { return };
+    let Some(theirs) = rocksdb_tool("ldb") else { return };
     let dir = tempfile::tempdir().expect("a directory");
     for name in ["r7.8-column-families", "r7.8-merge-stringappend", "r7.8-compression-zstd"] {
-        let database = golden.join(name).join("db");
+        let database = golden().join(name).join("db");
         if !database.is_dir() {
             continue;
         }
@@ -253,9 +255,9 @@ fn rocksdb_reads_what_repair_saved() {
 #[test]
 #[allow(clippy::disallowed_methods, reason = "a test changes files")]
 fn surgery_is_done_alike() {
-    let (Some(golden), Some(theirs)) = (common::golden(), common::rocksdb_tool("ldb")) else { return };
+    let Some(theirs) = rocksdb_tool("ldb") else { return };
     let dir = tempfile::tempdir().expect("a directory");
-    let deep = golden.join("r7.8-dynamic-levels").join("db");
+    let deep = golden().join("r7.8-dynamic-levels").join("db");
     let original = dir.path().join("original");
     for round in 0..3 {
         let run = |words: &[&str], input: &str| common::run_with_input(&theirs, &arguments(&original, words), input);
@@ -331,11 +333,11 @@ fn surgery_is_done_alike() {
 /// The same files, entries and records; properties and the names of MANIFESTs differ with the version.
 #[test]
 fn live_files_are_dumped_alike() {
-    let (Some(golden), Some(theirs)) = (common::golden(), common::rocksdb_tool("ldb")) else { return };
+    let Some(theirs) = rocksdb_tool("ldb") else { return };
     let dir = tempfile::tempdir().expect("a directory");
     for name in ["r7.8-column-families", "r7.8-merge-stringappend", "r7.8-dynamic-levels"] {
         let copy = dir.path().join(name);
-        common::copy(&golden.join(name).join("db"), &copy);
+        common::copy(&golden().join(name).join("db"), &copy);
         let words = arguments(&copy, &["dump_live_files"]);
         let (ours, theirs) = (common::run(ours(), &words), common::run(&theirs, &words));
         assert_eq!(ours.status, theirs.status, "{name}: {}", ours.err);

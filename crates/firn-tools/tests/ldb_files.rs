@@ -4,6 +4,8 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
+use firndb_testing::rocksdb_tool;
+
 fn ours() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_ldb"))
 }
@@ -39,8 +41,8 @@ fn names_with(database: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
 
 #[test]
 fn manifests_read_as_rocksdb_reads_them() {
-    let (Some(golden), Some(theirs)) = (common::golden(), common::rocksdb_tool("ldb")) else { return };
-    for database in common::databases_of_7_8(&golden, &[]) {
+    let Some(theirs) = rocksdb_tool("ldb") else { return };
+    for database in common::databases_of_7_8(&[]) {
         for manifest in names_with(&database, |name| name.starts_with("MANIFEST-")) {
             let path = format!("--path={}", manifest.display());
             compare(&theirs, &["manifest_dump".to_owned(), path.clone()]);
@@ -53,11 +55,11 @@ fn manifests_read_as_rocksdb_reads_them() {
 
 #[test]
 fn logs_read_as_rocksdb_reads_them() {
-    let (Some(golden), Some(theirs)) = (common::golden(), common::rocksdb_tool("ldb")) else { return };
+    let Some(theirs) = rocksdb_tool("ldb") else { return };
     // RocksDB 7.8 does not print log data, stops at entities and at write-prepared batches, and gives the offset of a
     // block's unusable tail instead of the record's.
     let without = ["wal-batches-logdata", "wal-compressed", "wide-columns", "txn-write-prepared"];
-    for database in common::databases_of_7_8(&golden, &without) {
+    for database in common::databases_of_7_8(&without) {
         for log in names_with(&database, |name| name.ends_with(".log")) {
             let path = format!("--walfile={}", log.display());
             compare(&theirs, &["dump_wal".to_owned(), path.clone()]);
@@ -68,7 +70,7 @@ fn logs_read_as_rocksdb_reads_them() {
 
 #[test]
 fn mistakes_are_answered_as_rocksdb_answers_them() {
-    let Some(theirs) = common::rocksdb_tool("ldb") else { return };
+    let Some(theirs) = rocksdb_tool("ldb") else { return };
     for arguments in [
         vec!["--db=/nonexistent/db", "list_column_families", "--frob=1"],
         vec!["--db=/nonexistent/db", "list_column_families", "--frob"],

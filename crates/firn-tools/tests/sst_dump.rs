@@ -4,6 +4,8 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
+use firndb_testing::{golden, rocksdb_tool};
+
 /// Lines that RocksDB 11 prints and 7.8 does not, and the address that differs from run to run.
 const NEWER_LINES: [&str; 8] = [
     "options.env is",
@@ -42,8 +44,8 @@ fn compare(theirs: &Path, table: &Path, arguments: &[&str]) {
 
 #[test]
 fn rows_properties_and_verdicts_are_those_of_rocksdb() {
-    let (Some(golden), Some(theirs)) = (common::golden(), common::rocksdb_tool("sst_dump")) else { return };
-    let databases = common::databases_of_7_8(&golden, &["cuckoo", "plain-table", "timestamps"]);
+    let Some(theirs) = rocksdb_tool("sst_dump") else { return };
+    let databases = common::databases_of_7_8(&["cuckoo", "plain-table", "timestamps"]);
     for table in tables(&databases) {
         compare(&theirs, &table, &["--command=scan", "--output_hex", "--show_properties"]);
         compare(&theirs, &table, &["--command=verify"]);
@@ -52,9 +54,9 @@ fn rows_properties_and_verdicts_are_those_of_rocksdb() {
 
 #[test]
 fn ranges_and_raw_text_are_those_of_rocksdb() {
-    let (Some(golden), Some(theirs)) = (common::golden(), common::rocksdb_tool("sst_dump")) else { return };
+    let Some(theirs) = rocksdb_tool("sst_dump") else { return };
     for kind in ["r7.8-default", "r7.8-delete-range", "r7.8-merge-uint64add", "r7.8-index-partitioned"] {
-        for table in tables(&[golden.join(kind).join("db")]) {
+        for table in tables(&[golden().join(kind).join("db")]) {
             compare(&theirs, &table, &["--command=scan"]);
             compare(&theirs, &table, &["--command=scan", "--from=key00000400", "--to=key00000420"]);
             compare(&theirs, &table, &["--command=scan", "--prefix=key0000004"]);
@@ -71,12 +73,12 @@ fn ranges_and_raw_text_are_those_of_rocksdb() {
 
 #[test]
 fn raw_dumps_are_those_of_rocksdb() {
-    let (Some(golden), Some(theirs)) = (common::golden(), common::rocksdb_tool("sst_dump")) else { return };
+    let Some(theirs) = rocksdb_tool("sst_dump") else { return };
     let env = firn_env::Env::shared();
     let dir = tempfile::tempdir().expect("a directory");
     for kind in ["r7.8-default", "r7.8-delete-range", "r7.8-bloom-10", "r7.8-compression-zlib"] {
         let copy = dir.path().join(kind);
-        common::copy(&golden.join(kind).join("db"), &copy);
+        common::copy(&golden().join(kind).join("db"), &copy);
         for table in tables(&[copy]) {
             let arguments = [format!("--file={}", table.display()), "--command=raw".to_owned()];
             let dump = PathBuf::from(table.to_string_lossy().replace(".sst", "_dump.txt"));
@@ -95,8 +97,7 @@ fn raw_dumps_are_those_of_rocksdb() {
 
 #[test]
 fn recompression_reads_back_and_reports() {
-    let Some(golden) = common::golden() else { return };
-    let table = tables(&[golden.join("r7.8-default").join("db")]).remove(0);
+    let table = tables(&[golden().join("r7.8-default").join("db")]).remove(0);
     let run = common::run(
         Path::new(env!("CARGO_BIN_EXE_sst_dump")),
         &[

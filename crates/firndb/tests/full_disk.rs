@@ -82,7 +82,7 @@ impl Disk {
             match Self::new(name, make, megabytes) {
                 Ok(disk) => disks.push(disk),
                 // Neither root nor loop devices can be installed, so this is never a failure.
-                Err(error) => eprintln!("SKIPPED: full disks on {name}: {error}"),
+                Err(error) => firndb_testing::skip(&format!("full disks on {name}: {error}")),
             }
         }
         disks

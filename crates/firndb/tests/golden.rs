@@ -93,21 +93,15 @@ fn check_read_only(golden: &Golden, dir: &std::path::Path) -> Outcome {
 
 #[test]
 fn databases_of_rocksdb_7_8() {
-    if common::shared_dir().is_some() {
-        for_all(goldens("r7.8-"), |golden| golden.name.clone(), check);
-    }
+    for_all(goldens("r7.8-"), |golden| golden.name.clone(), check);
 }
 
 #[test]
 fn databases_of_rocksdb_11_9() {
-    if common::shared_dir().is_some() {
-        for_all(goldens("r11.9-"), |golden| golden.name.clone(), check);
-    }
+    for_all(goldens("r11.9-"), |golden| golden.name.clone(), check);
 }
 
 #[test]
 fn databases_of_leveldb() {
-    if common::shared_dir().is_some() {
-        for_all(goldens("leveldb-"), |golden| golden.name.clone(), check);
-    }
+    for_all(goldens("leveldb-"), |golden| golden.name.clone(), check);
 }

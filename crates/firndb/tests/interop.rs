@@ -109,21 +109,21 @@ fn change(db: &Db, cf: &firndb::ColumnFamily, expected: &Contents) -> Outcome {
 
 #[test]
 fn rocksdb_accepts_changed_databases_of_7_8() {
-    if common::shared_dir().is_some() && have_tools() {
+    if have_tools() {
         for_all(goldens("r7.8-").into_iter().filter(|g| !g.refused()), |g| g.name.clone(), check_golden);
     }
 }
 
 #[test]
 fn rocksdb_accepts_changed_databases_of_11_9() {
-    if common::shared_dir().is_some() && have_tools() {
+    if have_tools() {
         for_all(goldens("r11.9-").into_iter().filter(|g| !g.refused()), |g| g.name.clone(), check_golden);
     }
 }
 
 #[test]
 fn rocksdb_accepts_upgraded_databases_of_leveldb() {
-    if common::shared_dir().is_some() && have_tools() {
+    if have_tools() {
         for_all(goldens("leveldb-"), |g| g.name.clone(), check_golden);
     }
 }

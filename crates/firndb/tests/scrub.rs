@@ -147,8 +147,9 @@ fn rocksdb_shows_the_same_checksums() {
     let infos = db.live_files_checksum_info();
     assert_eq!(infos.len(), 2);
     db.close().unwrap();
+    let Some(ldb) = firndb_testing::rocksdb_tool("ldb") else { return };
     #[allow(clippy::disallowed_methods, reason = "a test runs RocksDB's tool")]
-    let output = std::process::Command::new("ldb")
+    let output = std::process::Command::new(ldb)
         .arg(format!("--db={}", dir.display()))
         .arg("file_checksum_dump")
         .output()

@@ -347,7 +347,7 @@ mod tests {
         let path = dir.join("000001.log");
         let file = std::fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
         if !sys::reserved_blocks_stay(&file) {
-            eprintln!("SKIPPED: logs are not mapped on the file system of {}", dir.display());
+            firndb_testing::skip(&format!("logs are not mapped on the file system of {}", dir.display()));
             return None;
         }
         Some(MappedLog::new(file, path, 0, 0, options).unwrap())

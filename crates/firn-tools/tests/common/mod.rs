@@ -6,35 +6,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The shared folder with golden databases; `None` with a notice when it is not there.
-pub(crate) fn golden() -> Option<PathBuf> {
-    let shared = std::env::var_os("FIRN_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
-    let golden = shared.join("golden");
-    if golden.is_dir() {
-        return Some(golden);
-    }
-    eprintln!("skipped: no golden databases at {}; set FIRN_SHARED", golden.display());
-    None
-}
-
-/// RocksDB's tool of this name (Debian package rocksdb-tools); `None` with a notice when it is not installed.
-pub(crate) fn rocksdb_tool(name: &str) -> Option<PathBuf> {
-    let path = Path::new("/usr/bin").join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("skipped: {} is not installed (package rocksdb-tools)", path.display());
-    None
-}
-
 /// Golden databases written by RocksDB 7.8, which its tools of that version read, without the kinds named.
-pub(crate) fn databases_of_7_8(golden: &Path, without: &[&str]) -> Vec<PathBuf> {
-    let env = firn_env::Env::shared();
-    let mut names = env.fs().children(golden).expect("golden folder");
-    names.retain(|name| name.starts_with("r7.8-") && !without.iter().any(|kind| name.contains(kind)));
-    names.sort();
-    names.iter().map(|name| golden.join(name).join("db")).collect()
+pub(crate) fn databases_of_7_8(without: &[&str]) -> Vec<PathBuf> {
+    let mut databases = firndb_testing::golden_databases();
+    databases.retain(|database| {
+        let name = firndb_testing::golden_name(database);
+        name.starts_with("r7.8-") && !without.iter().any(|kind| name.contains(kind))
+    });
+    databases
 }
 
 /// Copies a database to a place where it may be written.

@@ -1,24 +1,11 @@
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use firn_env::Env;
 use firn_format::options_text::OptionsFile;
 
 use super::*;
-
-/// The folder of golden databases; `None`, with a notice, when it is not there.
-fn golden() -> Option<PathBuf> {
-    let root = std::env::var_os("FIRN_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
-    let golden = root.join("golden");
-    let fs = Env::shared().fs().clone();
-    let there = fs.file_exists(&golden).unwrap_or(false);
-    if !there {
-        eprintln!("skipped: no golden databases in {}", golden.display());
-    }
-    there.then_some(golden)
-}
 
 fn sections(text: &str) -> Vec<(String, BTreeSet<String>)> {
     let file = OptionsFile::parse(text).expect("a valid OPTIONS file");
@@ -43,11 +30,10 @@ fn with_sorted_fields(line: &str) -> String {
 
 #[test]
 fn every_golden_options_file_survives() {
-    let Some(golden) = golden() else { return };
     let fs = Env::shared().fs().clone();
     let mut count = 0;
-    for name in fs.children(&golden).expect("golden") {
-        let dir = golden.join(&name).join("db");
+    for dir in firndb_testing::golden_databases() {
+        let name = firndb_testing::golden_name(&dir);
         let Ok(path) = latest_options_file(&*fs, &dir) else { continue };
         let text = String::from_utf8(firn_env::read_file(&*fs, &path, 1 << 20).unwrap()).unwrap();
         let loaded = LoadedOptions::parse(&text, &ConfigOptions::default())

@@ -1,7 +1,6 @@
 //! Lookups and iterators over the tables of golden databases, compared with each other.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use firn_env::{Env, FileOptions};
@@ -12,15 +11,9 @@ use firn_table::{TableReadOptions, TableReaderOptions};
 use super::*;
 use crate::read::{GetContext, LookupMode};
 
-fn golden(name: &str) -> Option<VersionSet> {
-    let shared = std::env::var_os("FIRN_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), Into::into);
-    let db = shared.join("golden").join(name).join("db");
+fn golden(name: &str) -> VersionSet {
+    let db = firndb_testing::golden().join(name).join("db");
     let fs = Env::shared().fs().clone();
-    if !fs.file_exists(&db).unwrap_or(false) {
-        eprintln!("SKIPPED: there is no golden database at {}", db.display());
-        return None;
-    }
     let spec = FamilySpec {
         name: "default".into(),
         order: Default::default(),
@@ -30,7 +23,7 @@ fn golden(name: &str) -> Option<VersionSet> {
         paths: vec![db.clone()],
     };
     let options = VersionSetOptions::new(fs, db);
-    Some(VersionSet::recover(options, vec![spec], OpenMode::ReadOnly).unwrap().0)
+    VersionSet::recover(options, vec![spec], OpenMode::ReadOnly).unwrap().0
 }
 
 fn tables_of(set: &VersionSet, max_open_files: i32) -> Arc<FamilyTables> {
@@ -69,7 +62,7 @@ fn entries(run: &mut SortedRun) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 fn check_database(name: &str, max_open_files: i32) {
-    let Some(set) = golden(name) else { return };
+    let set = golden(name);
     let version = Arc::clone(set.family(0).unwrap().current());
     let tables = tables_of(&set, max_open_files);
     let source: Arc<dyn TableSource> = tables.clone();
@@ -180,7 +173,7 @@ fn a_bounded_number_of_open_tables_gives_the_same_answers() {
 
 #[test]
 fn memory_only_lookups_do_not_open_tables() {
-    let Some(set) = golden("r11.9-default") else { return };
+    let set = golden("r11.9-default");
     let version = set.family(0).unwrap().current();
     let tables = tables_of(&set, -1);
     let file = version.all_files().next().unwrap().1;

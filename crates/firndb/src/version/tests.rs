@@ -11,6 +11,7 @@ use firn_format::filename::{self, FileKind};
 use firn_format::key::{FileNumber, InternalKey, SequenceNumber, ValueType};
 use firn_format::log::{LogEncoder, LogFormat, LogReader, RecoveryMode, SliceSource};
 use firn_format::version_edit::{EditDialect, NewFile, VersionEdit};
+use firndb_testing::{golden_databases, golden_name};
 
 use super::*;
 
@@ -66,22 +67,6 @@ fn bytewise(name: &str) -> FamilySpec {
     spec(name, "leveldb.BytewiseComparator", Path::new("/db"))
 }
 
-/// The golden databases, or none with a notice where they are not at hand.
-fn goldens() -> Vec<PathBuf> {
-    let shared = std::env::var_os("FIRN_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
-    let fs = Env::shared().fs().clone();
-    let golden = shared.join("golden");
-    let Ok(names) = fs.children(&golden) else {
-        eprintln!("SKIPPED: there are no golden databases at {}", golden.display());
-        return Vec::new();
-    };
-    let mut dirs: Vec<PathBuf> = names.iter().map(|name| golden.join(name).join("db")).collect();
-    dirs.retain(|dir| fs.file_exists(&dir.join("CURRENT")).unwrap_or(false));
-    dirs.sort();
-    dirs
-}
-
 fn manifest_of(fs: &dyn FileSystem, db: &Path) -> PathBuf {
     db.join(filename::manifest(read_current(fs, db).unwrap()))
 }
@@ -104,7 +89,7 @@ fn specs_of(fs: &dyn FileSystem, db: &Path) -> Vec<FamilySpec> {
 #[test]
 fn every_golden_manifest_recovers_to_the_files_that_are_there() {
     let fs = Env::shared().fs().clone();
-    for db in goldens() {
+    for db in golden_databases() {
         let options = VersionSetOptions::new(fs.clone(), &db);
         let (set, _) = VersionSet::recover(options, specs_of(&*fs, &db), OpenMode::ReadWrite)
             .unwrap_or_else(|error| panic!("{}: {error}", db.display()));
@@ -144,9 +129,9 @@ fn every_golden_manifest_recovers_to_the_files_that_are_there() {
 #[test]
 fn every_record_of_the_golden_manifests_encodes_to_the_same_bytes() {
     let fs = Env::shared().fs().clone();
-    for db in goldens().iter().filter(|db| !db.to_string_lossy().contains("leveldb")) {
+    for db in golden_databases().iter().filter(|db| !golden_name(db).starts_with("leveldb-")) {
         let dialect =
-            if db.to_string_lossy().contains("r7.8-") { EditDialect::WithoutEpochs } else { EditDialect::Current };
+            if golden_name(db).starts_with("r7.8-") { EditDialect::WithoutEpochs } else { EditDialect::Current };
         let path = manifest_of(&*fs, db);
         let bytes = firn_env::read_file(&*fs, &path, 1 << 30).unwrap();
         let mut reader = LogReader::new(SliceSource(&bytes), 0, RecoveryMode::AbsoluteConsistency);
@@ -576,12 +561,9 @@ fn rocksdb_reads_the_manifests_that_are_written_here() {
     edit.column_family = 1;
     apply(&set, edit).unwrap();
     let manifest = manifest_of(&*fs, db);
-    let ldb = |arguments: &[String]| Command::new("ldb").args(arguments).output();
-    let Ok(output) = ldb(&["manifest_dump".into(), "--verbose".into(), format!("--path={}", manifest.display())])
-    else {
-        eprintln!("SKIPPED: RocksDB's ldb is not installed");
-        return;
-    };
+    let Some(tool) = firndb_testing::rocksdb_tool("ldb") else { return };
+    let ldb = |arguments: &[String]| Command::new(&tool).args(arguments).output().unwrap();
+    let output = ldb(&["manifest_dump".into(), "--verbose".into(), format!("--path={}", manifest.display())]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     for line in [
         "Comparator: leveldb.BytewiseComparator",
@@ -593,7 +575,7 @@ fn rocksdb_reads_the_manifests_that_are_written_here() {
     ] {
         assert!(text.contains(line), "no {line:?} in\n{text}");
     }
-    let output = ldb(&["list_column_families".into(), format!("--db={}", db.display())]).unwrap();
+    let output = ldb(&["list_column_families".into(), format!("--db={}", db.display())]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("{default, pets}"), "{text}");
 }

@@ -306,19 +306,11 @@ fn groups_round_trip_through_every_format() {
 /// Reads every log of the golden databases in every mode.
 #[test]
 fn golden_logs() {
-    let root = std::env::var_os("FIRN_SHARED")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
-    let golden = root.join("golden");
     let env = Env::posix();
-    if !env.fs().file_exists(&golden).unwrap_or(false) {
-        eprintln!("skipped: no golden databases at {}; set FIRN_SHARED", golden.display());
-        return;
-    }
     let mut logs = 0;
-    for kind in env.fs().children(&golden).unwrap() {
-        let directory = golden.join(&kind).join("db");
-        let Ok(names) = env.fs().children(&directory) else { continue };
-        for name in names {
+    for directory in firndb_testing::golden_databases() {
+        let kind = firndb_testing::golden_name(&directory);
+        for name in env.fs().children(&directory).unwrap() {
             let Some(parsed) = firn_format::filename::parse(&name) else { continue };
             if parsed.kind != firn_format::filename::FileKind::Wal {
                 continue;

@@ -1,7 +1,7 @@
 //! What the tests of the whole store share: golden databases, copies of directories, scans, and RocksDB's own tools.
 //!
-//! Golden databases lie in `shared/golden` beside the workspace, or where `FIRN_SHARED` says. What is missing is skipped
-//! with a notice, unless `FIRN_REQUIRE_INTEROP` is set: then it is a failure.
+//! A test that needs RocksDB beside it is skipped with a notice where that is missing, unless `FIRN_REQUIRE_INTEROP` is
+//! set: then it fails.
 
 #![allow(dead_code, unreachable_pub, reason = "every test binary uses its own part")]
 
@@ -20,29 +20,6 @@ pub type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 pub type Contents = BTreeMap<String, Entries>;
 
 pub const FS: PosixFileSystem = PosixFileSystem;
-
-fn is_required() -> bool {
-    std::env::var_os("FIRN_REQUIRE_INTEROP").is_some()
-}
-
-/// Says that a test cannot run here, or fails where it must.
-pub fn skip(reason: &str) {
-    assert!(!is_required(), "FIRN_REQUIRE_INTEROP is set, but {reason}");
-    eprintln!("SKIPPED: {reason}");
-}
-
-/// The shared folder, if it is there.
-pub fn shared_dir() -> Option<PathBuf> {
-    let dir = match std::env::var_os("FIRN_SHARED") {
-        Some(dir) => PathBuf::from(dir),
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
-    };
-    if dir.join("golden").is_dir() {
-        return Some(dir);
-    }
-    skip(&format!("no golden databases in {} (set FIRN_SHARED)", dir.display()));
-    None
-}
 
 /// A golden database.
 #[derive(Clone, Debug)]
@@ -81,13 +58,12 @@ impl Golden {
 
 /// All golden databases whose names start with `prefix`, sorted.
 pub fn goldens(prefix: &str) -> Vec<Golden> {
-    let Some(shared) = shared_dir() else { return Vec::new() };
-    let root = shared.join("golden");
+    let root = firndb_testing::golden();
     let mut all: Vec<Golden> = FS
-        .children(&root)
+        .children(root)
         .unwrap()
         .into_iter()
-        .filter(|name| name.starts_with(prefix) && root.join(name).join("db").is_dir())
+        .filter(|name| name.starts_with(prefix))
         .map(|name| Golden { dir: root.join(&name), name })
         .collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));
@@ -269,13 +245,7 @@ pub fn say<T>(what: &str, result: Result<T>) -> std::result::Result<T, String> {
 
 /// Whether RocksDB's tools are installed; says so if not.
 pub fn have_tools() -> bool {
-    for tool in ["ldb", "sst_dump"] {
-        if Command::new(tool).arg("--version").output().is_err() {
-            skip(&format!("{tool} (Debian package rocksdb-tools) is not installed"));
-            return false;
-        }
-    }
-    true
+    ["ldb", "sst_dump"].iter().all(|tool| firndb_testing::rocksdb_tool(tool).is_some())
 }
 
 /// Runs a tool; its standard output, or everything it said when it failed.

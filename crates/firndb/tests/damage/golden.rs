@@ -3,12 +3,13 @@
 //! a file; never a panic, never other contents, never an endless read.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use firn_env::Env;
 use firndb::ErrorKind;
 use firndb::Result;
 use firndb::options::{LoadedOptions, WalRecoveryMode};
+use firndb_testing::golden_databases;
 
 use super::{Access, Contents, Damage, Files, check_error, loaded_options, put_files, read_all};
 
@@ -19,19 +20,6 @@ const MODES: [WalRecoveryMode; 4] = [
     WalRecoveryMode::TolerateCorruptedTailRecords,
     WalRecoveryMode::SkipAnyCorruptedRecords,
 ];
-
-fn golden_databases() -> Vec<PathBuf> {
-    let root = std::env::var_os("FIRN_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
-    let Ok(directories) = std::fs::read_dir(root.join("golden")) else {
-        eprintln!("SKIPPED: no golden databases in {} (set FIRN_SHARED)", root.display());
-        return Vec::new();
-    };
-    let mut databases: Vec<_> = directories.map(|entry| entry.unwrap().path().join("db")).collect();
-    databases.retain(|path| path.is_dir());
-    databases.sort();
-    databases
-}
 
 fn read_files(directory: &Path) -> Files {
     let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());

@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::common::skip;
+use firndb_testing::{have_rocksdb_library, skip_interop};
 
 /// The program, unless RocksDB's header or a C compiler is missing.
 pub fn driver() -> Option<&'static Path> {
     static DRIVER: OnceLock<Option<(tempfile::TempDir, PathBuf)>> = OnceLock::new();
     let built = DRIVER.get_or_init(|| {
-        if !Path::new("/usr/include/rocksdb/c.h").exists() {
-            skip("RocksDB's C library (Debian package librocksdb-dev) is not installed");
+        if !have_rocksdb_library() {
             return None;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -27,7 +26,7 @@ pub fn driver() -> Option<&'static Path> {
             Ok(output) if output.status.success() => Some((dir, program)),
             Ok(output) => panic!("cc failed: {}", String::from_utf8_lossy(&output.stderr)),
             Err(error) => {
-                skip(&format!("there is no C compiler: {error}"));
+                skip_interop(&format!("there is no C compiler: {error}"));
                 None
             }
         }
