@@ -447,7 +447,10 @@ impl DbInner {
         let picked =
             self.with_picker_input(&state, data.id, |input| pick_files(input, numbers, output_level, 0, &data.name));
         let Some(mut plan) = picked.transpose()? else { return Ok(()) };
+        // The caller's limit is the only place where outputs end: they are not aligned with the files below.
         plan.target_output_file_size_bytes = options.output_file_size_limit;
+        plan.max_output_file_size_bytes = options.output_file_size_limit;
+        plan.grandparents.clear();
         if options.compression != CompressionType::DisableOption {
             plan.output_compression = options.compression;
         }
