@@ -15,6 +15,7 @@ use firn_error::Error;
 use firndb::options::WalRecoveryMode;
 
 use crate::Violation;
+use crate::agreement;
 use crate::checkpoints::{self, Checkpoints};
 use crate::history::{History, Presence, State};
 use crate::model::difference;
@@ -255,6 +256,9 @@ impl<'a> Judge<'a> {
         self.check_families(point.at, &session)?;
         self.check_contents(point, image, &session, &found)?;
         let recovery_operations = fs.operations();
+        if let Some(mut rng) = agreement::chance(self.history.workload.seed, point.at) {
+            agreement::check(&session, &mut rng)?;
+        }
         let value = point.at.to_string().into_bytes();
         recovered::write_marker(&session, setup, &value).map_err(|error| format!("write after recovery: {error}"))?;
         let after = fs.crash(LossPolicy::DropAll, 0);

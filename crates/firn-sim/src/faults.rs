@@ -19,6 +19,7 @@ use firndb::Db;
 use firndb::options::WalRecoveryMode;
 
 use crate::Violation;
+use crate::agreement;
 use crate::checkpoints;
 use crate::model::{Model, difference};
 use crate::recovered;
@@ -377,6 +378,9 @@ impl Runner {
     fn judge(&mut self) -> std::result::Result<(), String> {
         let session = self.open().map_err(|error| format!("the last open: {error}"))?;
         self.settle(&session)?;
+        if let Some(mut rng) = agreement::chance(self.seed, self.disk.operations()) {
+            agreement::check_model(&session, &mut rng, &self.model)?;
+        }
         recovered::write_marker(&session, &self.setup, b"again").map_err(|error| format!("last write: {error}"))?;
         session.db.wait_for_compact().map_err(|error| format!("last compactions: {error}"))?;
         session.db.check_consistency().map_err(|error| format!("last check: {error}"))?;

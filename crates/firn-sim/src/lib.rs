@@ -7,6 +7,7 @@
 //!
 //! Always true here: a seed repeats a run exactly; every failure prints the command that replays it.
 
+mod agreement;
 pub mod checkpoints;
 pub mod crash;
 pub mod faults;

@@ -18,7 +18,8 @@ use firndb::{
 };
 
 use crate::Violation;
-use crate::history::{CheckpointMade, FamilyLife, History, Span};
+use crate::agreement::{self, Held};
+use crate::history::{CheckpointMade, FamilyLife, History, Span, State};
 use crate::workload::{ExternalFile, FamilyId, Import, Ingestion, Logging, Record, Setup, Step, Transfer, Workload};
 use crate::world::{checkpoint_path, db_path, environment, export_path, external_path};
 
@@ -269,9 +270,11 @@ impl Runner {
         let mut session = self.open(&names).map_err(|error| (0, error))?;
         let created = Span { start, end: self.fs.operations() };
         self.history.families.push(FamilyLife { family: 0, name: "default".to_owned(), created, dropped: None });
+        let mut held = Held::default();
         for (i, step) in steps.iter().enumerate() {
             let start = self.fs.operations();
             if matches!(step, Step::Reopen) {
+                held.clear();
                 session.db.close().map_err(|error| (i, error))?;
                 drop(session);
                 session = self.open(&names).map_err(|error| (i, error))?;
@@ -281,6 +284,11 @@ impl Runner {
             session.step(&setup, step).map_err(|error| (i, error))?;
             let span = Span { start, end: self.fs.operations() };
             self.note(&setup, step, span, &mut names);
+            if let Some(rng) = agreement::chance(self.history.workload.seed, i as u64) {
+                let state = State { writes: self.history.writes.len(), loose: 0 };
+                let model = self.history.model(state);
+                held.look(&session, rng, model).map_err(|text| (i, Error::corruption(text)))?;
+            }
         }
         Ok(())
     }

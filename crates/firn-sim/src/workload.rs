@@ -9,7 +9,8 @@ use std::sync::Arc;
 use firn_env::{Env, NullLogger};
 use firn_format::compression::CompressionType;
 use firndb::merge::StringAppendOperator;
-use firndb::options::{CompactionStyle, WalRecoveryMode};
+use firndb::options::{CompactionStyle, FilterPolicy, WalRecoveryMode};
+use firndb::slice_transform::FixedPrefix;
 use firndb::{ColumnFamilyOptions, DbOptions};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -209,6 +210,8 @@ pub struct Setup {
     pub max_total_wal_size: u64,
     /// Whether memtables wait for each other before they are flushed.
     pub merge_memtables: bool,
+    /// Bytes of the prefixes that tables have filters for; 0 is none.
+    pub prefix_bytes: usize,
 }
 
 impl Setup {
@@ -237,6 +240,7 @@ impl Setup {
             target_file_size: *[4_000, 20_000, 1 << 20].choose(rng).unwrap_or(&20_000),
             max_total_wal_size: *[0, 0, 30_000].choose(rng).unwrap_or(&0),
             merge_memtables: rng.random_bool(0.15),
+            prefix_bytes: 0,
         }
     }
 
@@ -279,6 +283,7 @@ impl Setup {
             compaction_style: if self.universal { CompactionStyle::Universal } else { CompactionStyle::Level },
             merge_operator: Some(Arc::new(StringAppendOperator::new(","))),
             compression: CompressionType::None,
+            prefix_extractor: (self.prefix_bytes > 0).then(|| Arc::new(FixedPrefix::new(self.prefix_bytes)) as _),
             ..ColumnFamilyOptions::default()
         };
         if let Some(table) = options.table_factory.block_based_mut() {
@@ -286,6 +291,7 @@ impl Setup {
             table.no_block_cache = true;
             table.block_cache = None;
             table.block_size = 1000;
+            table.filter_policy = (self.prefix_bytes > 0).then(|| FilterPolicy::bloom(10.0));
         }
         options
     }
@@ -311,7 +317,10 @@ impl Workload {
     /// The workload of a seed, with so many steps.
     pub fn draw(seed: u64, steps: usize) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
-        let setup = Setup::draw(&mut rng);
+        let mut setup = Setup::draw(&mut rng);
+        // From a source of its own, so that a seed stands for the steps that it always stood for.
+        let prefixes = &mut StdRng::seed_from_u64(!seed);
+        setup.prefix_bytes = *[0, 0, 1, 2].choose(prefixes).unwrap_or(&0);
         let mut drawer = Drawer {
             rng,
             logging: setup.logging,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use firn_check::{Effort, Sight};
 use firn_env::{Env, create_dir_all, thread};
 use firndb::{Db, DbOptions, ReadOptions};
 use rand::Rng;
@@ -162,6 +163,7 @@ impl Life {
             for _ in 0..GETS_AFTER_OPEN {
                 reader.get(rng.random_range(range.clone()))?;
             }
+            Sight::learn(db, &cf, None)?.check(&mut rng, Effort::LONG, &[])?;
         }
         Ok(found)
     }

@@ -10,9 +10,6 @@ pub mod driver;
 pub mod expected;
 pub mod life;
 pub mod reads;
-#[allow(missing_docs, clippy::unwrap_used, reason = "shared with the model test, which owns it")]
-#[path = "../../../firndb/tests/model/recipe.rs"]
-pub mod recipe;
 pub mod setup;
 pub mod stress_flags;
 pub mod verify;

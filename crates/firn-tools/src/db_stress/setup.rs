@@ -5,13 +5,13 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use firn_check::recipe::{self, Fixed, Merge};
 use firndb::options::WalRecoveryMode;
 use firndb::{ColumnFamilyDescriptor, ColumnFamilyOptions, DbOptions};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::expected::Survival;
-use super::recipe::{self, Fixed, Merge};
 
 /// A source of random numbers for one purpose; purposes do not disturb each other.
 pub fn random(seed: u64, purpose: impl Hash) -> StdRng {

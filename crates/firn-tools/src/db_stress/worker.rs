@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use firn_check::{Effort, Sight, shapes};
 use firndb::options::{BottommostLevelCompaction, CompactRangeOptions, CompactionOptions, IngestExternalFileOptions};
 use firndb::{
     ColumnFamily, Db, ErrorKind, FlushOptions, LiveFilesStorageInfoOptions, Snapshot, WriteBatch, WriteOptions,
@@ -15,7 +16,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::contents::{Change, Contents, Op, SINGLE_SHARE};
-use super::contents::{key, part};
+use super::contents::{key, key_number, part};
 use super::expected::{Journal, Survival};
 use super::reads::{Outcome, Reader, say};
 use super::setup::Setup;
@@ -61,6 +62,8 @@ pub struct Worker {
     view: View,
     snapshots: Vec<(Snapshot, View)>,
     next_id: u64,
+    /// Keys of the ordinary kind of this thread at which files began or ended when last looked at.
+    edges: Vec<u32>,
     /// Numbers the files and directories that this thread makes outside the database.
     files: u32,
 }
@@ -76,7 +79,7 @@ impl Worker {
         view: View,
     ) -> Self {
         let next_id = shared.generation << 32 | 1;
-        Self { shared, number, range, rng, journal, view, snapshots: Vec::new(), next_id, files: 0 }
+        Self { shared, number, range, rng, journal, view, snapshots: Vec::new(), next_id, edges: Vec::new(), files: 0 }
     }
 
     /// Runs until it has done its operations or is told to stop.
@@ -132,7 +135,17 @@ impl Worker {
 
     /// A random key of the ordinary kind: never in the last part of the range, where only single deletes delete.
     fn key(&mut self) -> u32 {
+        if !self.edges.is_empty() && self.rng.random_bool(0.1) {
+            return self.edges[self.rng.random_range(0..self.edges.len())];
+        }
         self.rng.random_range(self.range.start..self.ordinary_end())
+    }
+
+    fn look_for_edges(&mut self, cf: &ColumnFamily) {
+        let ordinary = self.range.start..self.ordinary_end();
+        let edges = shapes::boundaries(&self.shared.db, cf).into_iter().filter_map(|key| key_number(&key));
+        let edges = edges.flat_map(|number| [number.saturating_sub(1), number, number.saturating_add(1)]);
+        self.edges = edges.filter(|number| ordinary.contains(number)).collect();
     }
 
     /// Where keys of the ordinary kind end and those for single deletes begin.
@@ -178,6 +191,7 @@ impl Worker {
         let count = match self.rng.random_range(0..100) {
             0..60 => 1,
             60..98 => self.rng.random_range(2..20),
+            98 => return self.many_versions(),
             _ => 200,
         };
         let mut changes: Vec<(String, Change)> = Vec::new();
@@ -204,6 +218,14 @@ impl Worker {
             changes.push((family, if merge { Change::Merge(key, id) } else { Change::Put(key, id) }));
         }
         if changes.is_empty() { Ok(()) } else { self.commit(changes) }
+    }
+
+    /// More versions of one key than a cursor steps over one by one.
+    fn many_versions(&mut self) -> Outcome {
+        let (family, key) = (self.family(), self.key());
+        let versions = self.rng.random_range(5..40);
+        let changes = (0..versions).map(|_| (family.clone(), Change::Put(key, self.id()))).collect();
+        self.commit(changes)
     }
 
     /// Writes the changes as a batch, or as a single call when there is one.
@@ -342,8 +364,19 @@ impl Worker {
             let backwards = self.rng.random_bool(0.5);
             let view = self.view.clone();
             self.check_view(&view, None, backwards)?;
+            self.check_agreement()?;
         }
         Ok(())
+    }
+
+    /// All ways of reading agree on all keys, those of other threads too, which write meanwhile: at a snapshot.
+    fn check_agreement(&mut self) -> Outcome {
+        let family = self.family();
+        let cf = self.handle(&family)?;
+        self.look_for_edges(&cf);
+        let held = self.snapshots.first().filter(|_| self.rng.random_bool(0.5));
+        let snapshot = held.map_or_else(|| self.shared.db.snapshot(), |(snapshot, _)| snapshot.clone());
+        Sight::learn(&self.shared.db, &cf, Some(snapshot))?.check(&mut self.rng, Effort::SHORT, &[])
     }
 
     fn snapshot(&mut self) -> Outcome {

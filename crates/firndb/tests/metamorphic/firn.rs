@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use firn_check::recipe::{self, Fixed, Merge};
+use firn_check::{Effort, Sight};
 use firndb::options::{CompactRangeOptions, TableFactory};
 use firndb::{
     ColumnFamilyDescriptor, ColumnFamilyOptions, Db, DbOptions, FlushOptions, ReadOptions, Snapshot, WriteBatch,
 };
-use rand::SeedableRng;
 use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
 
 use crate::common::{Outcome, say};
-use crate::recipe::{self, Fixed, Merge};
 use crate::script::{hex, unhex};
 
 /// Where options come from.
@@ -25,11 +27,15 @@ pub enum Recipes {
 
 /// The newest table format that RocksDB 7.8 reads.
 const ROCKSDB_FORMAT_VERSION: u32 = 5;
+/// Behind one in so many lines all ways of reading are compared.
+const LINES_A_CHECK: u32 = 60;
 
 struct Runner<'a> {
     dir: &'a Path,
     recipes: Recipes,
     rng: StdRng,
+    /// When and how to check; nothing else hangs on it, so that all runs of a script draw the same options.
+    checks: StdRng,
     db: Option<Db>,
     snapshots: BTreeMap<String, Snapshot>,
     batch: WriteBatch,
@@ -46,6 +52,7 @@ pub fn run(script: &str, dir: &Path, recipes: Recipes) -> Result<String, String>
         dir,
         recipes,
         rng: StdRng::seed_from_u64(seed),
+        checks: StdRng::seed_from_u64(seed ^ script.len() as u64),
         db: None,
         snapshots: BTreeMap::new(),
         batch: WriteBatch::new(),
@@ -54,8 +61,10 @@ pub fn run(script: &str, dir: &Path, recipes: Recipes) -> Result<String, String>
     runner.open()?;
     for (number, line) in script.lines().enumerate() {
         let words: Vec<&str> = line.split(' ').collect();
-        runner.step(&words).map_err(|text| format!("line {}: {line}: {text}", number + 1))?;
+        let outcome = runner.step(&words).and_then(|()| runner.check_now_and_then());
+        outcome.map_err(|text| format!("line {}: {line}: {text}", number + 1))?;
     }
+    runner.check_everything()?;
     runner.close()?;
     Ok(runner.answers)
 }
@@ -102,6 +111,28 @@ impl Runner<'_> {
     fn close(&mut self) -> Outcome {
         self.snapshots.clear();
         self.db.take().map_or(Ok(()), |db| say("close", db.close()))
+    }
+
+    /// All ways of reading agree, on some family at some moment.
+    fn check_now_and_then(&mut self) -> Outcome {
+        if self.checks.random_ratio(LINES_A_CHECK - 1, LINES_A_CHECK) {
+            return Ok(());
+        }
+        let db = self.db.clone().ok_or("closed")?;
+        let families = db.column_families();
+        let moments: Vec<Option<&Snapshot>> = self.snapshots.values().map(Some).chain([None]).collect();
+        let (Some(cf), Some(moment)) = (families.choose(&mut self.checks), moments.choose(&mut self.checks)) else {
+            return Ok(());
+        };
+        Sight::learn(&db, cf, moment.cloned())?.check(&mut self.checks, Effort::SHORT, &[])
+    }
+
+    fn check_everything(&mut self) -> Outcome {
+        let db = self.db.clone().ok_or("closed")?;
+        for cf in db.column_families() {
+            Sight::learn(&db, &cf, None)?.check(&mut self.checks, Effort::LONG, &[])?;
+        }
+        Ok(())
     }
 
     fn step(&mut self, words: &[&str]) -> Outcome {

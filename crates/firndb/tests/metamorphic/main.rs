@@ -9,9 +9,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod firn;
-#[allow(dead_code, reason = "the model test uses the rest")]
-#[path = "../model/recipe.rs"]
-mod recipe;
 mod rocksdb;
 mod script;
 
@@ -19,6 +16,7 @@ use std::path::Path;
 
 use common::{Outcome, say};
 use firn::Recipes;
+use firn_check::recipe;
 use firn_env::entropy::{Entropy, SystemEntropy};
 use firndb::Db;
 use rand::SeedableRng;

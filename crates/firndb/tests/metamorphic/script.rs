@@ -16,6 +16,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use firn_check::shapes::{self, Laid};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -79,9 +80,13 @@ impl Author {
         self.families.iter().nth(index).unwrap().clone()
     }
 
-    fn key(&mut self) -> String {
+    fn key_bytes(&mut self) -> Vec<u8> {
         let number = self.rng.random_range(0..self.keys);
-        hex(format!("{:02}-{number:04}", number % 13).as_bytes())
+        format!("{:02}-{number:04}", number % 13).into_bytes()
+    }
+
+    fn key(&mut self) -> String {
+        hex(&self.key_bytes())
     }
 
     fn value(&mut self) -> String {
@@ -104,18 +109,15 @@ impl Author {
 
     fn operation(&mut self) {
         match self.rng.random_range(0..100) {
-            0..45 => self.batch(),
+            0..42 => self.batch(),
+            42..44 => self.touching_files(),
+            44..45 => self.many_versions(),
             45..62 => {
                 let (family, snapshot, key) = (self.family(), self.snapshot(), self.key());
                 self.line(format_args!("g {family} {snapshot} {key}"));
             }
             62..78 => self.walk(),
-            78..83 => {
-                self.next_snapshot += 1;
-                let snapshot = self.next_snapshot;
-                self.snapshots.insert(snapshot);
-                self.line(format_args!("+ {snapshot}"));
-            }
+            78..83 => self.take_snapshot(),
             83..87 => {
                 if let Some(snapshot) = self.snapshots.pop_first() {
                     self.line(format_args!("- {snapshot}"));
@@ -164,6 +166,70 @@ impl Author {
             }
         }
         self.line(format_args!("w"));
+    }
+
+    /// Files that meet at one user key, and perhaps snapshots between them.
+    fn touching_files(&mut self) {
+        let family = self.family();
+        let mut keys: Vec<Vec<u8>> = (0..self.rng.random_range(4..20)).map(|_| self.key_bytes()).collect();
+        keys.sort();
+        keys.dedup();
+        if self.rng.random_bool(0.5) {
+            self.line(format_args!("c {family} - -"));
+        }
+        for file in shapes::touching_files(&mut self.rng, &keys) {
+            if self.rng.random_bool(0.3) {
+                self.take_snapshot();
+            }
+            for write in file {
+                match write {
+                    Laid::Put(key) => {
+                        let value = self.value();
+                        self.line(format_args!("p {family} {} {value}", hex(&key)));
+                    }
+                    Laid::Merge(key) => {
+                        let operand = hex(format!("{}", self.rng.random_range(0..100_000)).as_bytes());
+                        self.line(format_args!("m {family} {} {operand}", hex(&key)));
+                    }
+                    Laid::Delete(key) => self.line(format_args!("d {family} {}", hex(&key))),
+                    Laid::DeleteRange(from, to) => {
+                        self.line(format_args!("r {family} {} {}", hex(&from), hex(&to)));
+                    }
+                }
+            }
+            self.line(format_args!("w"));
+            self.line(format_args!("f {family}"));
+        }
+        if self.rng.random_bool(0.5) {
+            self.line(format_args!("c {family} - -"));
+        }
+        for snapshot in self.snapshots.clone().into_iter().map(|snapshot| snapshot.to_string()).chain(["-".to_owned()])
+        {
+            self.line(format_args!("i {family} {snapshot} - - f 100000"));
+            self.line(format_args!("i {family} {snapshot} - - b 100000"));
+        }
+    }
+
+    /// More versions of one key than a cursor steps over one by one.
+    fn many_versions(&mut self) {
+        let (family, key) = (self.family(), self.key());
+        for _ in 0..self.rng.random_range(3..30) {
+            if self.rng.random_bool(0.3) {
+                let operand = hex(format!("{}", self.rng.random_range(0..100_000)).as_bytes());
+                self.line(format_args!("m {family} {key} {operand}"));
+            } else {
+                let value = self.value();
+                self.line(format_args!("p {family} {key} {value}"));
+            }
+        }
+        self.line(format_args!("w"));
+    }
+
+    fn take_snapshot(&mut self) {
+        self.next_snapshot += 1;
+        let snapshot = self.next_snapshot;
+        self.snapshots.insert(snapshot);
+        self.line(format_args!("+ {snapshot}"));
     }
 
     /// Puts a key that is never put again, or deletes such a key by a single delete: its contract.

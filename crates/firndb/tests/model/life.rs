@@ -1,9 +1,11 @@
 //! One life of one database: random operations, each mirrored in the model, each answer compared.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Bound;
 use std::path::PathBuf;
 
+use firn_check::recipe::{self, Fixed, Merge};
+use firn_check::shapes::{self, Laid};
+use firn_check::{Effort, Sight, Walk};
 use firn_env::FileSystem;
 use firndb::options::{BottommostLevelCompaction, CompactRangeOptions, IngestExternalFileOptions};
 use firndb::{
@@ -15,10 +17,8 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use super::Status;
-use super::recipe::{self, Fixed, Merge};
 use super::reference::{Change, Family, View};
-use super::walk::Walk;
-use crate::common::{self, FS, difference, scan, scan_backward};
+use crate::common::{self, FS};
 
 type Outcome = Result<(), String>;
 
@@ -26,6 +26,10 @@ type Outcome = Result<(), String>;
 const SHOWN_OPERATIONS: usize = 40;
 /// Keys with this prefix are put once and then deleted by `single_delete`, never otherwise: its contract.
 const SINGLE: &[u8] = b"zz-single-";
+/// Keys beside others grow by a byte; they end here.
+const LONGEST_KEY: usize = 60;
+/// How many ends of files are remembered.
+const EDGES: usize = 40;
 
 struct Life {
     rng: StdRng,
@@ -41,6 +45,8 @@ struct Life {
     keys: usize,
     key_style: u32,
     singles: u64,
+    /// Keys at which files began or ended when last looked at.
+    edges: Vec<Vec<u8>>,
     copies: u32,
     born_families: u32,
     recycles: bool,
@@ -71,6 +77,7 @@ pub fn live(seed: u64, status: Status) -> Outcome {
         keys: *[20, 200, 1000].choose(&mut rng).unwrap(),
         key_style: rng.random_range(0..4),
         singles: 0,
+        edges: Vec::new(),
         copies: 0,
         born_families: 0,
         recycles: rng.random_bool(0.3),
@@ -220,8 +227,10 @@ impl Life {
             400..550 => self.write_batch(),
             550..700 => self.check_get(),
             700..740 => self.check_multi_get(),
-            740..800 => self.check_walk(),
-            800..830 => self.check_ranges(),
+            740..804 => self.check_walk(),
+            804..816 => self.lay_files(),
+            816..824 => self.many_versions(),
+            824..830 => self.check_agreement(),
             830..870 => self.hold_walk(),
             870..920 => self.go_on_walking(),
             920..945 => self.take_snapshot(),
@@ -239,7 +248,17 @@ impl Life {
         }
     }
 
+    /// A key of this life; now and then one at which a file begins or ends, or one beside it.
     fn key(&mut self) -> Vec<u8> {
+        if self.rng.random_bool(0.15)
+            && let Some(edge) = self.edges.choose(&mut self.rng)
+        {
+            let near = self.rng.random_bool(0.4).then(|| shapes::near(&mut self.rng, edge));
+            let key = near.unwrap_or_else(|| edge.clone());
+            if key.as_slice() < SINGLE && key.len() < LONGEST_KEY {
+                return key;
+            }
+        }
         let number = self.rng.random_range(0..self.keys);
         key(self.key_style, number)
     }
@@ -256,6 +275,15 @@ impl Life {
         let seed: u8 = self.rng.random();
         // Half compressible.
         (0..length).map(|i| if i % 2 == 0 { seed } else { self.rng.random_range(b'a'..=b'z') }).collect()
+    }
+
+    fn operand(&mut self, merge: Merge) -> Vec<u8> {
+        let mut operand = self.value(merge);
+        // Appended values stay small, or every merge would copy megabytes.
+        if merge == Merge::StringAppend {
+            operand.truncate(30);
+        }
+        operand
     }
 
     fn family(&mut self) -> (String, ColumnFamily) {
@@ -278,11 +306,7 @@ impl Life {
                 }
                 76..84 => return self.single(family, merge),
                 _ if merge != Merge::None => {
-                    let operand = self.value(merge);
-                    // Appended values stay small, or every merge would copy megabytes.
-                    let operand =
-                        if merge == Merge::StringAppend { operand[..operand.len().min(30)].to_vec() } else { operand };
-                    return Change::Merge(self.key(), operand);
+                    return Change::Merge(self.key(), self.operand(merge));
                 }
                 _ => {}
             }
@@ -320,19 +344,112 @@ impl Life {
     fn write_one(&mut self) -> Outcome {
         let (name, cf) = self.family();
         let change = self.change(&name);
+        self.write_change(&name, &cf, change)
+    }
+
+    fn write_change(&mut self, name: &str, cf: &ColumnFamily, change: Change) -> Outcome {
         let options = self.write_options();
         self.note(format!("{name}: {}", show(&change)));
         let db = self.db();
         say(match &change {
-            Change::Put(key, value) => db.put_opt(&options, &cf, key, value),
-            Change::Delete(key) => db.delete_opt(&options, &cf, key),
-            Change::SingleDelete(key) => db.single_delete_opt(&options, &cf, key),
-            Change::DeleteRange(begin, end) => db.delete_range_opt(&options, &cf, begin, end),
-            Change::Merge(key, operand) => db.merge_opt(&options, &cf, key, operand),
+            Change::Put(key, value) => db.put_opt(&options, cf, key, value),
+            Change::Delete(key) => db.delete_opt(&options, cf, key),
+            Change::SingleDelete(key) => db.single_delete_opt(&options, cf, key),
+            Change::DeleteRange(begin, end) => db.delete_range_opt(&options, cf, begin, end),
+            Change::Merge(key, operand) => db.merge_opt(&options, cf, key, operand),
         })
         .map_err(|text| format!("write: {text}"))?;
-        self.view.get_mut(&name).unwrap().apply(&change);
+        self.view.get_mut(name).unwrap().apply(&change);
         Ok(())
+    }
+
+    // Shapes.
+
+    fn look_for_edges(&mut self, cf: &ColumnFamily) {
+        self.edges = shapes::boundaries(&self.db(), cf);
+        self.edges.truncate(EDGES);
+    }
+
+    /// Files that meet at one user key, one flush each, and perhaps moved down side by side.
+    fn lay_files(&mut self) -> Outcome {
+        let (name, cf) = self.family();
+        let there: Vec<Vec<u8>> = self.view[&name].map.keys().filter(|key| key.as_slice() < SINGLE).cloned().collect();
+        let count = self.rng.random_range(4..24);
+        let key = |life: &mut Self| match there.choose(&mut life.rng) {
+            Some(key) if life.rng.random_bool(0.7) => key.clone(),
+            _ => life.key(),
+        };
+        let mut keys: Vec<Vec<u8>> = (0..count).map(|_| key(self)).collect();
+        let view = &self.view[&name];
+        keys.sort_by(|a, b| view.compare(a, b));
+        keys.dedup();
+        let files = shapes::touching_files(&mut self.rng, &keys);
+        let db = self.db();
+        let all = CompactRangeOptions::default();
+        // What was there lies deeper than what comes.
+        if self.rng.random_bool(0.7) {
+            self.note(format!("{name}: compact all"));
+            say(db.compact_range(&all, &cf, None, None))?;
+        }
+        // The last flush lets all of them be moved, where they overlap neither each other nor the next level.
+        let moved = self.rng.random_bool(0.5);
+        if moved {
+            let trigger = files.len().max(2).to_string();
+            let texts =
+                [("disable_auto_compactions", "false"), ("level0_file_num_compaction_trigger", trigger.as_str())];
+            self.note(format!("set_options {name} {texts:?}"));
+            say(db.set_options(&cf, &texts))?;
+        }
+        for file in files {
+            if self.rng.random_bool(0.3) {
+                self.take_snapshot()?;
+            }
+            for laid in file {
+                let change = self.laid(&name, laid);
+                self.write_change(&name, &cf, change)?;
+            }
+            self.note(format!("flush {name}"));
+            say(db.flush(&FlushOptions { allow_write_stall: true, ..FlushOptions::default() }, &cf))?;
+        }
+        let way = if moved { 1 } else { self.rng.random_range(0..3) };
+        self.note(format!("{name}: settle {way}"));
+        say(match way {
+            0 => db.compact_range(&all, &cf, None, None),
+            1 => db.wait_for_compact(),
+            _ => Ok(()),
+        })?;
+        self.look_for_edges(&cf);
+        let sight = Sight::new(&db, &cf, None, self.view[&name].entries());
+        sight.check(&mut self.rng, Effort::SHORT, &keys)?;
+        self.check_snapshots(&name, &cf, &keys)
+    }
+
+    fn laid(&mut self, family: &str, laid: Laid) -> Change {
+        let merge = self.view[family].merge;
+        match laid {
+            Laid::Merge(key) if merge != Merge::None => Change::Merge(key, self.operand(merge)),
+            Laid::Put(key) | Laid::Merge(key) => Change::Put(key, self.value(merge)),
+            Laid::Delete(key) => Change::Delete(key),
+            Laid::DeleteRange(begin, end) => Change::DeleteRange(begin, end),
+        }
+    }
+
+    /// More versions of one key than a cursor steps over one by one.
+    fn many_versions(&mut self) -> Outcome {
+        let (name, cf) = self.family();
+        let (key, merge) = (self.key(), self.view[&name].merge);
+        for _ in 0..self.rng.random_range(3..40) {
+            let change = match self.rng.random_range(0..10) {
+                0 => Change::Delete(key.clone()),
+                1..4 if merge != Merge::None => Change::Merge(key.clone(), self.operand(merge)),
+                _ => Change::Put(key.clone(), self.value(merge)),
+            };
+            self.write_change(&name, &cf, change)?;
+            if self.rng.random_bool(0.03) {
+                self.take_snapshot()?;
+            }
+        }
+        if self.rng.random_bool(0.3) { self.check_agreement() } else { Ok(()) }
     }
 
     fn write_batch(&mut self) -> Outcome {
@@ -376,7 +493,6 @@ impl Life {
 
     // Reading.
 
-    /// The present or a snapshot.
     /// Adds one to three external files, which may overlap each other and everything else.
     fn ingest(&mut self) -> Outcome {
         let (name, cf) = self.family();
@@ -451,6 +567,7 @@ impl Life {
         ranges.into_iter().chain(points.into_iter().map(|(_, change)| change)).collect()
     }
 
+    /// The present or a snapshot.
     fn some_view(&mut self) -> (ReadOptions, View) {
         let options = ReadOptions { total_order_seek: true, ..ReadOptions::default() };
         if self.rng.random_bool(0.4)
@@ -509,26 +626,20 @@ impl Life {
         Ok(())
     }
 
-    /// A cursor with random bounds over a random view.
-    fn new_walk(&mut self) -> Result<Walk, String> {
-        let (mut options, view) = self.some_view();
+    /// What must be shown of a family, at a random moment.
+    fn sight(&mut self) -> Sight {
+        let (options, view) = self.some_view();
         let (family, cf, _) = self.family_of(&view);
-        let mut entries = family.entries();
-        if self.rng.random_bool(0.3) {
-            let bound = self.key();
-            entries.retain(|(key, _)| family.compare(key, &bound).is_ge());
-            options.iterate_lower_bound = Some(bound);
-        }
-        if self.rng.random_bool(0.3) {
-            let bound = self.key();
-            entries.retain(|(key, _)| family.compare(key, &bound).is_lt());
-            options.iterate_upper_bound = Some(bound);
-        }
-        options.pin_data = self.rng.random_bool(0.1);
-        options.readahead_size = if self.rng.random_bool(0.1) { 10_000 } else { 0 };
-        options.fill_cache = self.rng.random_bool(0.8);
-        let cursor = say(self.db().cursor(&options, &cf))?;
-        Ok(Walk::new(cursor, entries, family))
+        Sight::new(&self.db(), &cf, options.snapshot, family.entries())
+    }
+
+    /// A cursor with random options over a random view.
+    fn new_walk(&mut self) -> Result<Walk, String> {
+        let sight = self.sight();
+        let bounds = [self.key(), self.key()];
+        // A tailing cursor shows what comes, so it cannot be held.
+        let options = ReadOptions { tailing: false, ..sight.draw_options(&mut self.rng, &bounds) };
+        Walk::new(&sight, &options)
     }
 
     fn check_walk(&mut self) -> Outcome {
@@ -537,15 +648,10 @@ impl Life {
     }
 
     fn walk(&mut self, walk: &mut Walk) -> Outcome {
-        let (keys, style) = (self.keys, self.key_style);
-        walk.steps(&mut self.rng, 30, |rng| {
-            let mut key = key(style, rng.random_range(0..keys));
-            if rng.random_bool(0.3) {
-                key.push(rng.random()); // between keys
-            }
-            key
-        })
-        .map_err(|text| format!("iterator: {text}"))
+        let mut targets: Vec<Vec<u8>> = (0..10).map(|_| self.key()).collect();
+        let between: Vec<Vec<u8>> = targets.iter().take(4).map(|key| shapes::near(&mut self.rng, key)).collect();
+        targets.extend(between);
+        walk.steps(&mut self.rng, 30, &targets)
     }
 
     fn hold_walk(&mut self) -> Outcome {
@@ -571,58 +677,39 @@ impl Life {
         Ok(())
     }
 
-    /// The double-ended iterators.
-    fn check_ranges(&mut self) -> Outcome {
-        let (options, view) = self.some_view();
-        let (family, cf, name) = self.family_of(&view);
-        if family.reversed {
-            return Ok(()); // ranges are given in key order; prefixes mean bytewise order
-        }
-        let (a, b) = (self.key(), self.key());
-        let (low, high) = if a <= b { (a, b) } else { (b, a) };
-        let bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>) = match self.rng.random_range(0..4) {
-            0 => (Bound::Included(low), Bound::Excluded(high)),
-            1 => (Bound::Included(low), Bound::Included(high)),
-            2 => (Bound::Unbounded, Bound::Excluded(high)),
-            _ => (Bound::Included(low), Bound::Unbounded),
-        };
-        let wanted: Vec<_> = family.map.range(bounds.clone()).collect();
-        let mut from_back = Vec::new();
-        let mut from_front = Vec::new();
-        let mut range = self.db().range_opt(options, &cf, bounds.clone());
-        loop {
-            let back = self.rng.random_bool(0.5);
-            let item = if back { range.next_back() } else { range.next() };
-            let Some(item) = item else { break };
-            let (key, value) = say(item)?;
-            let list = if back { &mut from_back } else { &mut from_front };
-            list.push((key.to_vec(), value.to_vec()));
-        }
-        from_front.extend(from_back.into_iter().rev());
-        if from_front.iter().map(|(key, value)| (key, value)).ne(wanted) {
-            return Err(format!("range {bounds:?} of {name} is wrong"));
-        }
-        Ok(())
+    /// All ways of reading agree, at one random moment.
+    fn check_agreement(&mut self) -> Outcome {
+        let sight = self.sight();
+        let also: Vec<Vec<u8>> = (0..6).map(|_| self.key()).collect();
+        sight.check(&mut self.rng, Effort::SHORT, &also)
     }
 
+    /// All ways of reading agree, on all families, now and at every snapshot.
     fn check_everything(&mut self) -> Outcome {
         let db = self.db();
-        for (name, family) in &self.view {
+        let names: Vec<String> = self.view.keys().cloned().collect();
+        for name in &names {
             let cf = db.cf(name).ok_or(format!("column family {name} is gone"))?;
-            let wanted = family.entries();
-            if let Some(text) = difference(&say(scan(&db, &cf))?, &wanted) {
-                return Err(format!("scan of {name}: {text}"));
-            }
-            let mut backward = say(scan_backward(&db, &cf))?;
-            backward.reverse();
-            if let Some(text) = difference(&backward, &wanted) {
-                return Err(format!("backward scan of {name}: {text}"));
-            }
+            let also: Vec<Vec<u8>> = (0..10).map(|_| self.key()).collect();
+            let family = &self.view[name];
+            let sight = Sight::new(&db, &cf, None, family.entries());
+            sight.check(&mut self.rng, Effort::LONG, &also)?;
             for (key, value) in &*family.map {
                 if say(db.get_opt(&ReadOptions::default(), &cf, key))?.as_deref() != Some(&**value) {
                     return Err(format!("get of {} in {name} is wrong", key.escape_ascii()));
                 }
             }
+            self.check_snapshots(name, &cf, &also)?;
+        }
+        Ok(())
+    }
+
+    fn check_snapshots(&mut self, name: &str, cf: &ColumnFamily, also: &[Vec<u8>]) -> Outcome {
+        let db = self.db();
+        for (snapshot, view) in &self.snapshots {
+            let Some(family) = view.get(name) else { continue };
+            let sight = Sight::new(&db, cf, Some(snapshot.clone()), family.entries());
+            sight.check(&mut self.rng, Effort::SHORT, also)?;
         }
         Ok(())
     }
@@ -658,6 +745,7 @@ impl Life {
         } else {
             self.db().flush(&options, &cf)
         };
+        self.look_for_edges(&cf);
         say(outcome).map_err(|text| format!("flush: {text}"))
     }
 
@@ -682,6 +770,7 @@ impl Life {
         };
         self.note(format!("compact {name} {:?}", options.bottommost_level_compaction));
         let outcome = self.db().compact_range(&options, &cf, begin.as_deref(), end.as_deref());
+        self.look_for_edges(&cf);
         say(outcome).map_err(|text| format!("compact_range: {text}"))
     }
 

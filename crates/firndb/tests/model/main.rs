@@ -10,9 +10,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod life;
-mod recipe;
 mod reference;
-mod walk;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

@@ -7,8 +7,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::recipe::Merge;
 use crate::common::Entries;
+use firn_check::recipe::Merge;
 
 /// One change of one family.
 #[derive(Clone, Debug)]

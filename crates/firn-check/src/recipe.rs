@@ -1,7 +1,7 @@
 //! Random options, as text: printable, replayable, and a test of the option parser on the way.
 //!
 //! What must not change in a database's life (comparator, merge operator, number of levels, compaction style) is drawn once per column
-//! family; everything else is drawn again at every open. `db_stress` includes this file too, so it names nothing of the test.
+//! family; everything else is drawn again at every open.
 
 use firndb::options::{BlockBasedTableOptions, ConfigOptions, OptionSet, TableFactory};
 use firndb::{ColumnFamilyOptions, DbOptions};
@@ -40,7 +40,6 @@ const DB_CHOICES: Choices = &[
 
 const CF_CHOICES: Choices = &[
     ("level0_file_num_compaction_trigger", &["2", "4", "8"]),
-    ("level_compaction_dynamic_level_bytes", &["true", "false"]),
     ("max_bytes_for_level_base", &["20000", "100000"]),
     ("max_bytes_for_level_multiplier", &["3", "10"]),
     ("target_file_size_base", &["4000", "20000", "100000"]),
@@ -108,17 +107,26 @@ const TABLE_KINDS: &[&[(&str, &str)]] = &[
     &[("index_type", "kHashSearch")],
 ];
 
+/// Few keys a prefix, and many.
+const PREFIXES: &[&str] = &["fixed:3", "capped:4", "fixed:1", "fixed:2", "fixed:5", "capped:7"];
+
 /// How operands change a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merge {
+    /// There are no operands.
     None,
+    /// They are appended behind commas.
     StringAppend,
+    /// Numbers are added.
     UInt64Add,
+    /// The greatest one stays.
     Max,
+    /// The last one stays.
     Put,
 }
 
 impl Merge {
+    /// The operator as an option says it.
     pub fn option_text(self) -> &'static str {
         match self {
             Self::None => "",
@@ -129,6 +137,7 @@ impl Merge {
         }
     }
 
+    /// The value after one more operand.
     pub fn apply(self, existing: Option<&[u8]>, operand: &[u8]) -> Vec<u8> {
         let Some(existing) = existing else { return operand.to_vec() };
         match self {
@@ -147,13 +156,18 @@ impl Merge {
 /// What stays as it is in the life of a column family.
 #[derive(Clone, Debug)]
 pub struct Fixed {
+    /// The merge operator.
     pub merge: Merge,
+    /// Whether keys are in reverse order.
     pub reversed: bool,
+    /// The number of levels.
     pub levels: u32,
+    /// Whether compactions are universal.
     pub universal: bool,
 }
 
 impl Fixed {
+    /// Draws them.
     pub fn draw(rng: &mut StdRng) -> Self {
         const MERGES: [Merge; 5] = [Merge::None, Merge::StringAppend, Merge::UInt64Add, Merge::Max, Merge::Put];
         Self {
@@ -184,7 +198,8 @@ fn apply(options: &mut impl OptionSet, texts: &Texts) {
 /// Options of the database for one open, and their text. With `recycles`, WALs may hold bytes of an earlier life, which
 /// only point-in-time recovery tells from damage: other modes are then drawn in no open of the database.
 pub fn database(rng: &mut StdRng, recycles: bool) -> (DbOptions, String) {
-    let mut texts = draw(rng, DB_CHOICES, 0.2);
+    let chance = if rng.random_bool(0.3) { 0.02 } else { 0.2 };
+    let mut texts = draw(rng, DB_CHOICES, chance);
     if recycles {
         texts.retain(|(name, _)| *name != "wal_recovery_mode");
         texts.push(("recycle_log_file_num", ["0", "2"].choose(rng).unwrap().to_string()));
@@ -206,12 +221,19 @@ pub fn database(rng: &mut StdRng, recycles: bool) -> (DbOptions, String) {
 
 /// Options of a column family for one open, and their text.
 pub fn column_family(rng: &mut StdRng, fixed: &Fixed) -> (ColumnFamilyOptions, String) {
-    let mut texts = draw(rng, CF_CHOICES, 0.3);
+    // A user's options are the defaults, which are RocksDB's, but for a few.
+    let near_defaults = rng.random_bool(0.3);
+    let mut texts = draw(rng, CF_CHOICES, if near_defaults { 0.04 } else { 0.3 });
     texts.push(("num_levels", fixed.levels.to_string()));
-    texts.push(("write_buffer_size", ["65536", "200000"].choose(rng).unwrap().to_string()));
-    texts.push(("compression", (*COMPRESSIONS.choose(rng).unwrap()).to_owned()));
+    if !near_defaults {
+        texts.push(("write_buffer_size", ["65536", "200000"].choose(rng).unwrap().to_string()));
+        texts.push(("compression", (*COMPRESSIONS.choose(rng).unwrap()).to_owned()));
+    }
     if fixed.reversed {
         texts.push(("comparator", "rocksdb.ReverseBytewiseComparator".to_owned()));
+    }
+    if rng.random_bool(0.4) {
+        texts.push(("level_compaction_dynamic_level_bytes", "false".to_owned()));
     }
     if fixed.universal {
         texts.push(("compaction_style", "kCompactionStyleUniversal".to_owned()));
@@ -223,7 +245,7 @@ pub fn column_family(rng: &mut StdRng, fixed: &Fixed) -> (ColumnFamilyOptions, S
     if fixed.merge != Merge::None {
         texts.push(("merge_operator", fixed.merge.option_text().to_owned()));
     }
-    let mut table_texts = draw(rng, TABLE_CHOICES, 0.4);
+    let mut table_texts = draw(rng, TABLE_CHOICES, if near_defaults { 0.04 } else { 0.4 });
     let kind = TABLE_KINDS.choose(rng).unwrap();
     table_texts.extend(kind.iter().map(|(name, value)| (*name, (*value).to_owned())));
     let hash_index = kind.iter().any(|(_, value)| *value == "kHashSearch");
@@ -234,8 +256,8 @@ pub fn column_family(rng: &mut StdRng, fixed: &Fixed) -> (ColumnFamilyOptions, S
     if hash_index {
         table_texts.retain(|(name, _)| *name != "index_block_restart_interval");
     }
-    if hash_index || rng.random_bool(0.3) {
-        texts.push(("prefix_extractor", ["fixed:3", "capped:4"].choose(rng).unwrap().to_string()));
+    if hash_index || rng.random_bool(0.5) {
+        texts.push(("prefix_extractor", (*PREFIXES.choose(rng).unwrap()).to_owned()));
     }
     let mut options = ColumnFamilyOptions::default();
     apply(&mut options, &texts);
