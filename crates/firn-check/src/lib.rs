@@ -32,7 +32,7 @@ pub fn say<T>(what: &str, result: firndb::Result<T>) -> Result<T, String> {
 
 /// The start of a key or value as text.
 fn head(bytes: &[u8]) -> String {
-    const SHOWN_BYTES: usize = 24;
+    const SHOWN_BYTES: usize = 48;
     match bytes.get(..SHOWN_BYTES) {
         Some(start) if bytes.len() > SHOWN_BYTES => format!("\"{}…\" ({} bytes)", start.escape_ascii(), bytes.len()),
         _ => format!("\"{}\"", bytes.escape_ascii()),

@@ -109,8 +109,8 @@ impl Author {
 
     fn operation(&mut self) {
         match self.rng.random_range(0..100) {
-            0..42 => self.batch(),
-            42..44 => self.touching_files(),
+            0..43 => self.batch(),
+            43..44 => self.touching_files(),
             44..45 => self.many_versions(),
             45..62 => {
                 let (family, snapshot, key) = (self.family(), self.snapshot(), self.key());
@@ -203,8 +203,8 @@ impl Author {
         if self.rng.random_bool(0.5) {
             self.line(format_args!("c {family} - -"));
         }
-        for snapshot in self.snapshots.clone().into_iter().map(|snapshot| snapshot.to_string()).chain(["-".to_owned()])
-        {
+        let newest = self.snapshots.last().map(u32::to_string);
+        for snapshot in newest.into_iter().chain(["-".to_owned()]) {
             self.line(format_args!("i {family} {snapshot} - - f 100000"));
             self.line(format_args!("i {family} {snapshot} - - b 100000"));
         }
