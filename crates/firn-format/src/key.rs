@@ -49,6 +49,21 @@ impl std::fmt::Display for SequenceNumber {
 pub struct FileNumber(pub u64);
 
 impl FileNumber {
+    /// The greatest number that a file may have. Two bits of the number are used for the path id in RocksDB's memory; far
+    /// below them there is room for all numbers that a database can ever hand out after it.
+    pub const MAX: Self = Self((1 << 62) - (1 << 48));
+
+    /// The number, unless it is beyond [`MAX`](Self::MAX).
+    ///
+    /// # Errors
+    /// `Corruption` saying what `what` is.
+    pub fn checked(self, what: &str) -> Result<Self> {
+        if self > Self::MAX {
+            return Err(Error::corruption(format!("{what} {self} is too large")));
+        }
+        Ok(self)
+    }
+
     /// The plain number.
     pub const fn get(self) -> u64 {
         self.0

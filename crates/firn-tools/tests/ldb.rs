@@ -218,6 +218,98 @@ fn refused_external_files_are_told_alike() {
     }
 }
 
+fn tell_options(database: &Path, from: &str, to: &str) {
+    let env = firn_env::Env::shared();
+    let names = env.fs().children(database).expect("children");
+    let name = names.into_iter().filter(|name| name.starts_with("OPTIONS")).max().expect("an OPTIONS file");
+    let text = firn_env::read_file(&**env.fs(), &database.join(&name), 1 << 20).expect("read");
+    let text = String::from_utf8(text).expect("text");
+    let line = text.lines().find(|line| line.trim().starts_with(from)).expect("the option").to_owned();
+    let text = text.replace(&line, &format!("  {to}"));
+    firn_env::write_file(&**env.fs(), &database.join(name), text.as_bytes(), false).expect("write");
+}
+
+/// Merge operands of an operator that the tool does not know are joined with `:`, and nothing of the WAL is lost.
+#[test]
+fn operands_of_unknown_operators_are_kept_and_shown_alike() {
+    let (Some(golden), Some(theirs)) = (common::golden(), common::rocksdb_tool("ldb")) else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    for (name, operator, more) in [
+        ("r7.8-merge-uint64add", "merge_operator=my.CustomOperator", None),
+        ("r7.8-merge-max", "merge_operator=nullptr", None),
+        ("r7.8-merge-stringappend", "merge_operator=nullptr", Some("--try_load_options=false")),
+    ] {
+        let database = golden.join(name).join("db");
+        if !database.is_dir() {
+            continue;
+        }
+        let copies = ["ours", "theirs"].map(|whose| dir.path().join(format!("{whose}-{name}")));
+        for copy in &copies {
+            common::copy(&database, copy);
+            tell_options(copy, "merge_operator=", operator);
+        }
+        for words in
+            [&["scan", "--hex"][..], &["put", "new", "value"], &["scan", "--hex"], &["compact"], &["scan", "--hex"]]
+        {
+            let words: Vec<&str> = words.iter().copied().chain(more).collect();
+            let said = [(ours(), &copies[0]), (theirs.as_path(), &copies[1])]
+                .map(|(tool, copy)| common::run(tool, &arguments(copy, &words)));
+            assert_eq!((&said[0].err, said[0].status), (&said[1].err, said[1].status), "{name}: {words:?}");
+            common::assert_same_lines(&lines(&said[0].out), &lines(&said[1].out), &format!("{name}: {words:?}"));
+        }
+    }
+}
+
+/// What is refused stays as it was, whatever the command.
+#[test]
+fn refused_databases_are_left_as_they_were() {
+    let Some(golden) = common::golden() else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let env = firn_env::Env::shared();
+    let files = |database: &Path| -> Vec<(String, Vec<u8>)> {
+        let mut names = env.fs().children(database).expect("children");
+        names.sort();
+        names.retain(|name| name != "LOCK");
+        let read = |name: &String| firn_env::read_file(&**env.fs(), &database.join(name), 1 << 30).expect("read");
+        names.iter().map(|name| (name.clone(), read(name))).collect()
+    };
+    for name in
+        ["r7.8-txn-write-prepared", "r11.9-txn-write-prepared", "r7.8-blob", "r7.8-wide-columns", "r7.8-plain-table"]
+    {
+        let database = golden.join(name).join("db");
+        if !database.is_dir() {
+            continue;
+        }
+        let copy = dir.path().join(name);
+        common::copy(&database, &copy);
+        let before = files(&copy);
+        for words in [
+            &["scan"][..],
+            &["get", "a"],
+            &["put", "a", "b"],
+            &["compact"],
+            &["put", "a", "b", "--try_load_options=false"],
+        ] {
+            let said = common::run(ours(), &arguments(&copy, words));
+            assert_eq!(said.status, Some(1), "{name}: {words:?}: {}", said.err);
+            assert!(files(&copy) == before, "{name}: {words:?} changed something: {}", said.err);
+        }
+    }
+}
+
+#[test]
+fn the_compaction_style_changes_beside_further_families() {
+    let Some(golden) = common::golden() else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let copy = dir.path().join("cf");
+    common::copy(&golden.join("r7.8-column-families").join("db"), &copy);
+    let before = lines(&common::run(ours(), &arguments(&copy, &["scan", "--hex"])).out);
+    let words = ["change_compaction_style", "--old_compaction_style=0", "--new_compaction_style=1"];
+    let said = common::run(ours(), &arguments(&copy, &words));
+    assert_eq!(said.status, Some(0), "{}", said.err);
+    assert_eq!(lines(&common::run(ours(), &arguments(&copy, &["scan", "--hex"])).out), before);
+}
+
 /// Databases without MANIFEST and CURRENT, repaired by Firn's tool, show RocksDB's what they showed before.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "a test changes files")]

@@ -9,7 +9,7 @@ use firndb::env::Env;
 use firndb::env::crash::{CrashFileSystem, LossPolicy, Tree};
 use firndb::env::fault::{Callback, Effect, Fault, FaultFileSystem, Operation};
 use firndb::options::{FlushOptions, IngestExternalFileOptions, ReadOptions, WalRecoveryMode};
-use firndb::{ColumnFamilyDescriptor, Db, DbOptions, Options, WriteBatch, WriteOptions, sst_file_writer};
+use firndb::{ColumnFamilyDescriptor, Db, DbOptions, ErrorKind, Options, WriteBatch, WriteOptions, sst_file_writer};
 
 const SYNC: WriteOptions = WriteOptions {
     sync: true,
@@ -168,7 +168,7 @@ fn no_power_failure_leaves_an_ingested_file_without_the_writes_before_it() {
 }
 
 #[test]
-fn a_batch_that_cannot_be_applied_leaves_no_part_of_it() {
+fn a_batch_that_wants_a_merge_operator_is_refused_in_every_mode_and_whole_with_it() {
     let fs = CrashFileSystem::new();
     let mut merging = Options { db: options(&fs), ..Options::default() };
     merging.apply_string("merge_operator=stringappend").unwrap();
@@ -178,24 +178,23 @@ fn a_batch_that_cannot_be_applied_leaves_no_part_of_it() {
     batch.put("part", "1").unwrap();
     batch.merge("merged", "2").unwrap();
     db.write(&mut batch).unwrap();
-    for (mode, opens) in [
-        (WalRecoveryMode::TolerateCorruptedTailRecords, false),
-        (WalRecoveryMode::AbsoluteConsistency, false),
-        (WalRecoveryMode::PointInTimeRecovery, true),
-        (WalRecoveryMode::SkipAnyCorruptedRecords, true),
+    // The WAL is sound: to open without the batch, as for damage, would lose writes that were acknowledged.
+    for mode in [
+        WalRecoveryMode::TolerateCorruptedTailRecords,
+        WalRecoveryMode::AbsoluteConsistency,
+        WalRecoveryMode::PointInTimeRecovery,
+        WalRecoveryMode::SkipAnyCorruptedRecords,
     ] {
         let fs = reboot(fs.crash(LossPolicy::KeepAll, 0));
-        let reopen = || open(DbOptions { wal_recovery_mode: mode, ..options(&fs) });
-        let keys = |db: &Db| ["before", "part", "after"].map(|key| db.get(key).unwrap().is_some());
-        match reopen() {
-            Err(error) => assert!(!opens && error.message().contains("Merge operator is not set"), "{mode:?}: {error}"),
-            Ok(db) => {
-                assert!(opens, "{mode:?}");
-                assert_eq!(keys(&db), [true, false, false], "{mode:?}");
-                db.put("after", "value").unwrap();
-                drop(db);
-                assert_eq!(keys(&reopen().unwrap()), [true, false, true], "{mode:?}");
-            }
-        }
+        let with_mode = || DbOptions { wal_recovery_mode: mode, ..options(&fs) };
+        let error = open(with_mode()).map(|_| ()).unwrap_err();
+        let said = (error.kind(), error.message().contains("Merge operator is not set for column family \"default\""));
+        assert_eq!(said, (ErrorKind::InvalidArgument, true), "{mode:?}: {error}");
+        assert!(error.file().is_some_and(|file| file.extension().is_some_and(|end| end == "log")), "{error}");
+        let mut merging = Options { db: with_mode(), ..Options::default() };
+        merging.apply_string("merge_operator=stringappend").unwrap();
+        let db = Db::open("/db", merging).unwrap();
+        let keys = ["before", "part", "merged"].map(|key| db.get(key).unwrap().is_some());
+        assert_eq!(keys, [true; 3], "{mode:?}");
     }
 }

@@ -419,7 +419,9 @@ impl<S: ByteSource> LogReader<S> {
                 false
             }
             _ => {
-                self.report(payload.len() + dropped, format!("unknown record type {number}"));
+                // Its checksum matches: somebody newer wrote it, and it is not damage.
+                let error = Error::not_supported(format!("unknown record type {number}"));
+                self.report_error(payload.len() + dropped, error);
                 self.forget_pending();
                 false
             }

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use firn_format::compression::CompressionType;
 use firn_format::version_edit::DEFAULT_COLUMN_FAMILY_NAME;
+use firndb::merge::built_in;
 use firndb::options::{
     ColumnFamilyOptions, ConfigOptions, DbOptions, FilterPolicy, LoadedOptions, OptionSet, TableFactory,
     load_latest_options,
 };
-use firndb::{ColumnFamily, ColumnFamilyDescriptor, Db};
+use firndb::{ColumnFamily, ColumnFamilyDescriptor, Db, ErrorKind};
 
 use super::{Context, Stop};
 use crate::ROCKSDB_VERSION;
@@ -81,7 +82,12 @@ fn stored_options(
     let names = match exists {
         Ok(manifest) => {
             let state = super::manifest::read(&context.env, &manifest, &mut |_| {})?;
-            state.families.values().map(|family| family.name.clone()).collect()
+            let mut names: Vec<String> = state.families.values().map(|family| family.name.clone()).collect();
+            // A MANIFEST that lacks it is damaged, and the open says where.
+            if !names.iter().any(|name| name == DEFAULT_COLUMN_FAMILY_NAME) {
+                names.insert(0, DEFAULT_COLUMN_FAMILY_NAME.to_owned());
+            }
+            names
         }
         Err(_) => vec![DEFAULT_COLUMN_FAMILY_NAME.to_owned()],
     };
@@ -107,6 +113,8 @@ fn loaded_options(context: &Context<'_>, path: &Path, create: bool) -> Result<Op
         Ok(loaded) => Ok(Some(loaded)),
         // Without the file the defaults hold.
         Err(error) if error.is_path_not_found() || error.is_not_found() => Ok(None),
+        // The file may be as good as any.
+        Err(error) if error.kind() == ErrorKind::IoError => Err(error.into()),
         Err(error) => Err(Stop::Failed(format!(
             "{error}\nThis tool was built with version {ROCKSDB_VERSION}. If your db is in a different version, please try \
              again with option --ignore_unknown_options."
@@ -203,6 +211,10 @@ fn apply_family_flags(context: &Context<'_>, options: &mut ColumnFamilyOptions) 
     if let Some(bytes) = arguments.number::<u32>("fix_prefix_len")? {
         let config = ConfigOptions { ignore_unsupported_options: false, ..Default::default() };
         options.set_text("prefix_extractor", &format!("rocksdb.FixedPrefix.{bytes}"), &config)?;
+    }
+    if options.merge_operator.is_none() {
+        // Merge operands of an operator that is not known here are shown one behind the other, as RocksDB's tool does.
+        options.merge_operator = built_in("stringappend", Some(":"));
     }
     if let TableFactory::BlockBased(table) = &mut options.table_factory {
         if let Some(bytes) = positive(context, "block_size")? {

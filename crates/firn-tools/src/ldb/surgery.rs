@@ -37,12 +37,21 @@ fn failed(message: impl Into<String>) -> Stop {
     Stop::Failed(message.into())
 }
 
-/// Opens the database with its default family alone, which further families make fail, so that nothing else is compacted
-/// meanwhile.
-fn open_default(context: &mut Context<'_>, target_file_size: Option<u64>) -> Result<Opened, Stop> {
+/// What becomes of further families when the default one is worked on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Others {
+    /// They are opened and left alone.
+    Open,
+    /// They make the open fail.
+    Refuse,
+}
+
+/// Opens the database for a compaction of its default family.
+fn open_default(context: &mut Context<'_>, target_file_size: Option<u64>, others: Others) -> Result<Opened, Stop> {
+    let is_default = |family: &ColumnFamilyDescriptor| family.name == DEFAULT_COLUMN_FAMILY_NAME;
     open_changed(context, Access::ReadWrite, |families: &mut Vec<ColumnFamilyDescriptor>| {
-        families.retain(|family| family.name == DEFAULT_COLUMN_FAMILY_NAME);
-        for family in families {
+        families.retain(|family| others == Others::Open || is_default(family));
+        for family in families.iter_mut().filter(|family| is_default(family)) {
             let options = &mut family.options;
             options.disable_auto_compactions = true;
             if let Some(bytes) = target_file_size {
@@ -66,10 +75,11 @@ fn compact_to(db: &Db, level: i32) -> Result<(), Stop> {
     Ok(db.compact_range(&options, db.default_cf(), None, None)?)
 }
 
+/// Files of the default family, by level.
 fn files_per_level(db: &Db) -> Vec<usize> {
     let levels = usize::try_from(db.options(db.default_cf()).cf.num_levels).unwrap_or(1);
     let mut counts = vec![0; levels];
-    for file in db.live_files() {
+    for file in db.live_files().iter().filter(|file| file.column_family == DEFAULT_COLUMN_FAMILY_NAME) {
         if let Some(count) = counts.get_mut(file.level) {
             *count += 1;
         }
@@ -88,7 +98,7 @@ pub fn reduce_levels(context: &mut Context<'_>) -> Outcome {
     if levels < 2 {
         return Err(failed("Invalid number of levels."));
     }
-    let opened = open_default(context, None)?;
+    let opened = open_default(context, None, Others::Refuse)?;
     let old = files_per_level(&opened.db).iter().rposition(|count| *count > 0).map_or(1, |level| level as i32 + 1);
     if context.arguments.flags.contains("print_old_levels") {
         writeln!(context.out, "The old number of levels in use is {old}")?;
@@ -119,7 +129,7 @@ pub fn change_compaction_style(context: &mut Context<'_>) -> Outcome {
         return Err(failed("Convert from universal compaction to level compaction. Nothing to do.\n"));
     }
     // One file, if it can be.
-    let opened = open_default(context, Some(i32::MAX as u64))?;
+    let opened = open_default(context, Some(i32::MAX as u64), Others::Open)?;
     writeln!(context.out, "files per level before compaction: {}", joined(&files_per_level(&opened.db)))?;
     compact_to(&opened.db, 0)?;
     let counts = files_per_level(&opened.db);

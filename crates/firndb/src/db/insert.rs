@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use firn_error::{Error, Result};
 use firn_format::batch::{BatchIter, Record};
+use firn_format::comparator::InternalKeyComparator;
 use firn_format::key::{SequenceNumber, ValueType};
 use firn_format::protection::Protection;
 
@@ -30,6 +31,11 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    #[inline]
+    fn rules(&self) -> RecordRules<'_> {
+        RecordRules { name: &self.data.name, comparator: &self.data.comparator, can_merge: self.can_merge }
+    }
+
     /// Tells the memtable when its first entries came, and calls `full` if it is full and nobody said so yet.
     #[inline]
     fn after_inserts(&self, db: Option<&DbInner>, full: &mut dyn FnMut()) {
@@ -116,16 +122,38 @@ pub(crate) fn insert_records(
     Ok(sequence)
 }
 
+/// What decides whether a column family can take a record.
+pub(crate) struct RecordRules<'a> {
+    /// The name of the column family.
+    pub(crate) name: &'a str,
+    /// The order of its keys.
+    pub(crate) comparator: &'a InternalKeyComparator,
+    /// Whether it has a merge operator.
+    pub(crate) can_merge: bool,
+}
+
+/// Knows the rules of the column families into which records go.
+pub(crate) trait FindRules {
+    /// The rules of family `id`; none where its records are passed over.
+    fn rules(&self, id: u32) -> Option<RecordRules<'_>>;
+}
+
+impl FindRules for Targets {
+    fn rules(&self, id: u32) -> Option<RecordRules<'_>> {
+        self.find(id).filter(|target| !target.skip).map(Target::rules)
+    }
+}
+
 /// Whether [`insert_records`] can insert all of `records`: of a batch that it cannot, it inserts a part.
 ///
 /// # Errors
-/// What [`insert_records`] refuses.
-pub(crate) fn check_records(records: BatchIter<'_>, targets: &Targets) -> Result<()> {
+/// `Corruption` for records that make no sense; any other kind for sound ones that need what is not there.
+pub(crate) fn check_records(records: BatchIter<'_>, families: &impl FindRules) -> Result<()> {
     for record in records {
         if let Some((cf, value_type, key, value)) = entry_of(&record?)?
-            && let Some(target) = targets.find(cf).filter(|target| !target.skip)
+            && let Some(rules) = families.rules(cf)
         {
-            check_entry(target, value_type, key, value)?;
+            check_entry(&rules, value_type, key, value)?;
         }
     }
     Ok(())
@@ -148,11 +176,15 @@ fn entry_of<'a>(record: &Record<'a>) -> Result<Option<EntryParts<'a>>> {
 
 /// Refuses what a memtable cannot make sense of.
 #[inline]
-fn check_entry(target: &Target, value_type: ValueType, key: &[u8], value: &[u8]) -> Result<()> {
+fn check_entry(rules: &RecordRules<'_>, value_type: ValueType, key: &[u8], value: &[u8]) -> Result<()> {
     match value_type {
-        ValueType::Merge if !target.can_merge => Err(Error::invalid_argument("Merge operator is not set")),
-        ValueType::RangeDeletion if target.data.comparator.compare_user(key, value).is_gt() => {
-            Err(Error::invalid_argument("end key comes before start key"))
+        ValueType::Merge if !rules.can_merge => Err(Error::invalid_argument(format!(
+            "Merge operator is not set for column family {:?}, which has merge operands",
+            rules.name
+        ))),
+        // Writers refuse it before it is logged.
+        ValueType::RangeDeletion if rules.comparator.compare_user(key, value).is_gt() => {
+            Err(Error::corruption("end key comes before start key"))
         }
         _ => Ok(()),
     }
@@ -168,7 +200,7 @@ fn insert_one(
     value: &[u8],
     protection: Option<Protection>,
 ) -> Result<()> {
-    check_entry(target, value_type, key, value)?;
+    check_entry(&target.rules(), value_type, key, value)?;
     match value_type {
         ValueType::Merge if target.max_successive_merges > 0 => {
             let limit = target.max_successive_merges;

@@ -3,7 +3,8 @@
 //! A directory and options flow in, a running [`Db`] flows out. The order of steps is RocksDB's (`docs/format/directory.md`,
 //! Opening): everything is read and checked first; then the new WAL is made, then one MANIFEST record set makes the
 //! recovered state durable and the old WALs obsolete. Always true here: an open that is refused, for whatever the database
-//! or the options ask that Firn does not do, has changed nothing in the directory.
+//! or the options ask that Firn does not do or that is not there, has changed nothing in the directory. Only an empty LOCK
+//! may be new in it; the info log begins after all that can refuse.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,8 +34,8 @@ use super::write::LogState;
 use super::{DbInner, DbState};
 use crate::compaction::picker::levels_to_push_down;
 use crate::options::{
-    ColumnFamilyOptions, DbOptions, Dialect, InfoLogLevel, OptionSet, TableFactory, sanitize_column_family_options,
-    sanitize_db_options, validate_column_family_options, validate_db_options,
+    ColumnFamilyOptions, DbOptions, Dialect, InfoLogLevel, OptionSet, TableFactory, check_options_text,
+    sanitize_column_family_options, sanitize_db_options, validate_column_family_options, validate_db_options,
 };
 use crate::stats::Listeners;
 use crate::version::{
@@ -143,7 +144,7 @@ impl Opening {
             self.fs().file_exists(&self.layout.db_dir.join(filename::CURRENT))?
         };
         self.check_existence(exists)?;
-        let had_lock_file = self.fs().file_exists(&self.layout.db_dir.join(filename::LOCK))?;
+        self.check_options(exists)?;
         let lock = match self.mode {
             Mode::ReadOnly => None,
             Mode::ReadWrite | Mode::Repair => {
@@ -151,16 +152,26 @@ impl Opening {
                 Some(self.fs().lock_file(&self.layout.db_dir.join(filename::LOCK))?)
             }
         };
-        let lock_path = self.layout.db_dir.join(filename::LOCK);
-        let fs = Arc::clone(self.fs());
-        let created_lock = lock.is_some() && !had_lock_file;
-        let opened = if exists { self.open_existing(lock) } else { self.create_and_open(lock) };
-        if opened.is_err() && exists && created_lock {
-            // A refused open leaves the directory as it was. Nobody else can have begun to rely on this lock file
-            // without failing to lock it first.
-            let _ = fs.remove_file(&lock_path);
+        // The lock file stays whatever becomes of the open: others may have opened it meanwhile, and to lock a file that has
+        // no name any more keeps nobody out.
+        if exists { self.open_existing(lock) } else { self.create_and_open(lock) }
+    }
+
+    /// Refuses options that cannot be written to an OPTIONS file and read back, before anything is changed.
+    fn check_options(&self, exists: bool) -> Result<()> {
+        if self.mode != Mode::ReadWrite {
+            return Ok(());
         }
-        opened
+        let unknown = |descriptor: &ColumnFamilyDescriptor| descriptor.options.kept.0.get("comparator").cloned();
+        if !exists && let Some(name) = self.descriptors.iter().find_map(unknown) {
+            // For a database that exists the MANIFEST tells.
+            return Err(Error::not_supported(format!("Could not load Comparator: {name}")));
+        }
+        let mut families: Vec<_> =
+            self.descriptors.iter().map(|family| (family.name.as_str(), &family.options)).collect();
+        // The order of the file.
+        families.sort_by_key(|(name, _)| *name != DEFAULT_COLUMN_FAMILY_NAME);
+        check_options_text(&self.options, families.iter().copied())
     }
 
     fn check_existence(&self, exists: bool) -> Result<()> {
@@ -398,6 +409,9 @@ impl Opening {
     }
 
     /// Never hands out the number of a file that lies in a directory, known to the MANIFEST or not.
+    ///
+    /// # Errors
+    /// `Corruption` naming a file with a number that is too large; the file system's.
     fn skip_existing_numbers(&self, versions: &VersionSet) -> Result<()> {
         for dir in self.layout.all_dirs(self.descriptors.iter().map(|descriptor| &descriptor.options)) {
             let names = match self.fs().children(&dir) {
@@ -406,9 +420,11 @@ impl Opening {
                 Err(error) => return Err(error),
             };
             // The number of an old info log is a time, not a file number.
-            let numbered = names.iter().filter_map(|name| filename::parse(name));
-            for parsed in numbered.filter(|parsed| parsed.kind != FileKind::InfoLog) {
-                versions.numbers().mark_used(parsed.number);
+            let numbered = names.iter().filter_map(|name| Some((name, filename::parse(name)?)));
+            for (name, parsed) in numbered.filter(|(_, parsed)| parsed.kind != FileKind::InfoLog) {
+                // The next number after it would come round to the smallest.
+                let number = parsed.number.checked("file number").map_err(|error| error.with_file(dir.join(name)))?;
+                versions.numbers().mark_used(number);
             }
         }
         Ok(())

@@ -4,13 +4,16 @@
 //! edits are logged only after a new WAL exists, so that a crash in the middle leaves the database as it was.
 //!
 //! Always true here: a record is inserted in a column family only if its tables lack it; prepared transactions that were
-//! neither committed nor rolled back stay in their WALs, which are then kept.
+//! neither committed nor rolled back stay in their WALs, which are then kept. A sound record that needs what is not there,
+//! such as a merge operator or transactions of another policy, refuses the open in every recovery mode, and the directory is
+//! left as it was.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
-use firn_env::FileOptions;
 use firn_env::sync::MutexGuard;
+use firn_env::{FileOptions, FileSystem};
 use firn_error::{Error, ErrorKind, Result};
 use firn_format::batch::{BatchIter, PrepareKind, Record};
 use firn_format::filename::{self, FileKind};
@@ -19,11 +22,11 @@ use firn_format::log::RecoveryMode;
 use firn_format::version_edit::VersionEdit;
 
 use super::flush::{FlushOutput, TableJob};
-use super::insert::{Target, Targets, check_records, insert_records};
+use super::insert::{FindRules, RecordRules, Target, Targets, check_records, insert_records};
 use super::{DbInner, DbState, LiveWal};
 use crate::options::{TableCreationReason, WalRecoveryMode};
 use crate::write::RecordProtections;
-use crate::write::replay::{ReplayOptions, ReplayedLog, WalReplay};
+use crate::write::replay::{ReplayBatch, ReplayOptions, ReplayedLog, WalReplay};
 
 /// What a replay found and did.
 #[derive(Default)]
@@ -50,27 +53,55 @@ pub(crate) struct Replayed {
 
 /// A prepared transaction whose fate is not decided yet.
 #[derive(Clone)]
-struct Prepared {
+pub(crate) struct Prepared {
     records: Arc<[u8]>,
     wal: FileNumber,
-    /// Write-prepared transactions take their sequence number when they prepare, not when they commit.
-    sequence: Option<SequenceNumber>,
 }
+
+/// Prepared transactions by name.
+pub(crate) type PreparedTransactions = BTreeMap<Vec<u8>, Prepared>;
 
 impl DbInner {
     /// Replays the WALs that some column family still needs.
     ///
     /// # Errors
-    /// Damage that the recovery mode does not allow, with file and offset; nothing was changed then but for tables that
-    /// no MANIFEST names.
+    /// Damage that the recovery mode does not allow, and what a sound WAL needs and does not find, with file and offset;
+    /// nothing on disk has changed then.
     pub(crate) fn replay_wals(&self, state: &mut MutexGuard<'_, DbState>, writable: bool) -> Result<Replayed> {
-        let options = self.options();
-        if options.best_efforts_recovery {
-            return Ok(Replayed::default());
-        }
-        let wals = self.wals_to_replay(state)?;
         let mut replayed = Replayed::default();
-        let Some(&last) = wals.last() else { return Ok(replayed) };
+        if self.options().best_efforts_recovery {
+            return Ok(replayed);
+        }
+        match self.replay_all(state, writable, &mut replayed) {
+            Ok(()) => Ok(replayed),
+            Err(error) => {
+                self.remove_tables_of(state, &replayed);
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes the tables that a replay wrote before it failed. No MANIFEST names them.
+    fn remove_tables_of(&self, state: &DbState, replayed: &Replayed) {
+        for edit in &replayed.edits {
+            let Some(family) = state.families.get(&edit.column_family) else { continue };
+            for (_, file) in &edit.new_files {
+                let dirs = &family.data.table_dirs;
+                if let Some(dir) = dirs.get(file.path_id as usize).or(dirs.last()) {
+                    // One that stays is removed by the next open that succeeds.
+                    let _ = self.env.fs().remove_file(&dir.join(filename::table(file.number)));
+                }
+            }
+        }
+    }
+
+    fn replay_all(&self, state: &mut MutexGuard<'_, DbState>, writable: bool, replayed: &mut Replayed) -> Result<()> {
+        let options = self.options();
+        let mut prepared = PreparedTransactions::new();
+        let wals = self.wals_to_replay(state, &mut prepared)?;
+        let Some(&last) = wals.last() else {
+            return self.undecided_transactions(state, &prepared, replayed);
+        };
         let table_job = TableJob { id: state.new_job_id(), reason: TableCreationReason::Recovery };
         replayed.job = Some(table_job);
         replayed.wals.clone_from(&wals);
@@ -81,7 +112,6 @@ impl DbInner {
             min_number: self.first_wal_to_replay(state),
         });
         let mut flushed: BTreeMap<u32, bool> = BTreeMap::new();
-        let mut prepared: BTreeMap<Vec<u8>, Prepared> = BTreeMap::new();
         let mut sizes = Vec::new();
         let mut stopped_offset = 0;
         let mut empty_wals = Vec::new();
@@ -101,7 +131,7 @@ impl DbInner {
                 if writable {
                     full.extend(targets.iter().filter(|target| target.mem.should_flush()).map(|t| t.data.id));
                     for id in full.drain(..) {
-                        self.flush_recovered(state, id, table_job, &mut replayed)?;
+                        self.flush_recovered(state, id, table_job, replayed)?;
                         flushed.insert(id, true);
                         targets = self.replay_targets(state, number);
                     }
@@ -112,7 +142,7 @@ impl DbInner {
             match (expected, first) {
                 (_, None) => empty_wals.push(number),
                 (Some(expected), Some(first)) if first > expected => {
-                    note_gap(&mut replayed, (expected, first), &std::mem::take(&mut empty_wals), number);
+                    note_gap(replayed, (expected, first), &std::mem::take(&mut empty_wals), number);
                 }
                 _ => empty_wals.clear(),
             }
@@ -128,15 +158,15 @@ impl DbInner {
         }
         replayed.resume_marker = replay.resume_marker().map(|marker| marker.to_vec());
         state.versions.numbers().mark_used(last);
-        self.undecided_transactions(state, &prepared, &mut replayed)?;
+        self.undecided_transactions(state, &prepared, replayed)?;
         if writable {
             // What stays in memory is read from its WALs again, and would meet the damage again, beyond which other families
             // may have tables by then.
             replayed.keep_in_memory =
                 options.avoid_flush_during_recovery && !options.allow_2pc && replay.stopped_at().is_none();
-            self.finish_replay(state, table_job, last, &flushed, sizes, &mut replayed)?;
+            self.finish_replay(state, table_job, last, &flushed, sizes, replayed)?;
         }
-        Ok(replayed)
+        Ok(())
     }
 
     /// WALs below this hold nothing that the tables lack.
@@ -145,10 +175,11 @@ impl DbInner {
         if self.options().allow_2pc { kept } else { kept.max(state.versions.min_log_number_with_unflushed_data()) }
     }
 
-    /// The WALs to read, ascending.
-    fn wals_to_replay(&self, state: &DbState) -> Result<Vec<FileNumber>> {
+    /// The WALs to read, ascending. Older ones that are there for prepared transactions only are looked through for these.
+    fn wals_to_replay(&self, state: &DbState, prepared: &mut PreparedTransactions) -> Result<Vec<FileNumber>> {
         let options = self.options();
         let from = self.first_wal_to_replay(state);
+        let kept = state.versions.min_log_number_to_keep();
         let names = match self.env.fs().children(&self.layout.wal_dir) {
             Ok(names) => names,
             Err(error) if error.is_path_not_found() => Vec::new(),
@@ -159,9 +190,16 @@ impl DbInner {
             .filter_map(|name| filename::parse(name))
             .filter(|parsed| parsed.kind == FileKind::Wal)
             .map(|parsed| parsed.number)
-            .filter(|number| *number >= from)
+            .filter(|number| *number >= kept)
             .collect();
         wals.sort_unstable();
+        if let Some(last) = wals.last() {
+            last.checked("number of a WAL").map_err(|error| error.with_file(self.layout.wal(*last)))?;
+        }
+        let older = wals.partition_point(|number| *number < from);
+        for number in wals.drain(..older) {
+            collect_prepared(&**self.env.fs(), &self.layout.wal(number), number, prepared)?;
+        }
         if options.track_and_verify_wals_in_manifest {
             let size = |number| self.env.fs().file_size(&self.layout.wal(number)).ok();
             state.versions.wals().check(size)?;
@@ -270,7 +308,7 @@ impl DbInner {
     fn undecided_transactions(
         &self,
         state: &mut MutexGuard<'_, DbState>,
-        prepared: &BTreeMap<Vec<u8>, Prepared>,
+        prepared: &PreparedTransactions,
         replayed: &mut Replayed,
     ) -> Result<()> {
         if prepared.is_empty() {
@@ -301,7 +339,7 @@ fn apply_batch(
     sequence: SequenceNumber,
     wal: FileNumber,
     targets: &Targets,
-    prepared: &mut BTreeMap<Vec<u8>, Prepared>,
+    prepared: &mut PreparedTransactions,
 ) -> Result<Result<SequenceNumber>> {
     if holds_transaction_markers(data)? {
         let mut changed = prepared.clone();
@@ -321,6 +359,56 @@ fn apply_batch(
     }
 }
 
+/// Collects the prepared transactions that a WAL leaves undecided. All else in it is in tables already, so that damage to it
+/// does not matter.
+///
+/// # Errors
+/// `NotSupported` for transactions of other policies than write-committed; the file system's.
+fn collect_prepared(
+    fs: &dyn FileSystem,
+    path: &Path,
+    number: FileNumber,
+    prepared: &mut PreparedTransactions,
+) -> Result<()> {
+    let mut replay = WalReplay::new(ReplayOptions {
+        mode: RecoveryMode::SkipAnyCorruptedRecords,
+        min_number: number,
+        ..ReplayOptions::default()
+    });
+    let mut sink =
+        |batch: ReplayBatch<'_>| Ok(check_wal_batch(batch.data, batch.sequence, number, &NoFamilies, prepared));
+    match replay.replay(fs, path, number, &mut sink) {
+        Err(error) if !error.is_corruption() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Passes over all records.
+struct NoFamilies;
+
+impl FindRules for NoFamilies {
+    fn rules(&self, _id: u32) -> Option<RecordRules<'_>> {
+        None
+    }
+}
+
+/// Whether a batch of a WAL can be inserted; gives the sequence number after its records.
+///
+/// # Errors
+/// `Corruption` if the batch is damaged; any other kind if it is sound and needs what is not there.
+pub(crate) fn check_wal_batch(
+    data: &[u8],
+    sequence: SequenceNumber,
+    wal: FileNumber,
+    families: &impl FindRules,
+    prepared: &mut PreparedTransactions,
+) -> Result<SequenceNumber> {
+    if !holds_transaction_markers(data)? {
+        return check_batch(data, sequence, families);
+    }
+    insertions_of(data, sequence, wal, families, prepared).map(|(_, next)| next)
+}
+
 /// Batches to insert, each with the number of its first record.
 type Insertions = Vec<(Vec<u8>, SequenceNumber)>;
 
@@ -329,40 +417,34 @@ fn insertions_of(
     data: &[u8],
     sequence: SequenceNumber,
     wal: FileNumber,
-    targets: &Targets,
-    prepared: &mut BTreeMap<Vec<u8>, Prepared>,
+    families: &impl FindRules,
+    prepared: &mut PreparedTransactions,
 ) -> Result<(Insertions, SequenceNumber)> {
     let mut insertions = Insertions::new();
     let mut next = sequence;
     let mut section: Option<Vec<u8>> = None;
-    let mut section_sequence = None;
     for record in BatchIter::new(data)? {
         let record = record?;
         match (&record, &mut section) {
             (Record::BeginPrepare(PrepareKind::WriteCommitted), _) => section = Some(Vec::new()),
-            (Record::BeginPrepare(PrepareKind::WritePrepared), _) => {
-                section = Some(Vec::new());
-                section_sequence = Some(next);
-            }
-            (Record::BeginPrepare(_), _) => {
-                // Parts of such a transaction lie in several batches, each visible or not on its own.
-                return Err(Error::not_supported("prepared transactions of the write-unprepared policy"));
+            (Record::BeginPrepare(kind), _) => {
+                // What these prepared may be in tables already, decided or not: only who knows the undecided ones can tell
+                // what of the tables counts.
+                return Err(Error::not_supported(format!(
+                    "transactions of the {} policy, which the WAL holds",
+                    if matches!(kind, PrepareKind::WritePrepared) { "write-prepared" } else { "write-unprepared" }
+                )));
             }
             (Record::EndPrepare { xid }, open) => {
                 let records = open.take().unwrap_or_default();
-                let sequence = section_sequence.take();
-                if sequence.is_some() {
-                    next = after(next, 1)?;
-                }
-                prepared.insert(xid.to_vec(), Prepared { records: records.into(), wal, sequence });
+                prepared.insert(xid.to_vec(), Prepared { records: records.into(), wal });
             }
             (Record::Commit { xid }, _) => {
-                if let Some(Prepared { records, sequence, .. }) = prepared.remove(*xid) {
+                if let Some(Prepared { records, .. }) = prepared.remove(*xid) {
                     let batch = as_batch(&records)?;
-                    let first = sequence.unwrap_or(next);
-                    let end = check_batch(&batch, first, targets)?;
+                    let first = next;
+                    next = check_batch(&batch, first, families)?;
                     insertions.push((batch, first));
-                    next = if sequence.is_some() { after(next, 1)? } else { end };
                 }
             }
             (Record::Rollback { xid }, _) => {
@@ -374,7 +456,7 @@ fn insertions_of(
                 record.encode(&mut one);
                 let batch = as_batch(&one)?;
                 let first = next;
-                next = check_batch(&batch, first, targets)?;
+                next = check_batch(&batch, first, families)?;
                 insertions.push((batch, first));
             }
         }
@@ -396,8 +478,8 @@ fn holds_transaction_markers(data: &[u8]) -> Result<bool> {
 }
 
 /// Refuses a batch that cannot be inserted to its end; gives the sequence number after its records.
-fn check_batch(batch: &[u8], first: SequenceNumber, targets: &Targets) -> Result<SequenceNumber> {
-    check_records(BatchIter::new(batch)?, targets)?;
+fn check_batch(batch: &[u8], first: SequenceNumber, families: &impl FindRules) -> Result<SequenceNumber> {
+    check_records(BatchIter::new(batch)?, families)?;
     after(first, firn_format::batch::count(batch).into())
 }
 

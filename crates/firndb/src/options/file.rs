@@ -153,8 +153,7 @@ pub fn write_options_file<'a>(
     let text = print_options(db, column_families.clone(), Dialect::Portable, ROCKSDB_VERSION);
     let write = || -> Result<()> {
         write_file(fs, &temporary, text.as_bytes(), true)?;
-        let config = ConfigOptions::default();
-        let persisted = load_options_from_file(fs, &temporary, &config)?;
+        let persisted = load_options_from_file(fs, &temporary, &ConfigOptions::default())?;
         check_same_options(&persisted, db, column_families, SanityLevel::ExactMatch)?;
         fs.rename(&temporary, &path)?;
         fs.new_directory(dir)?.fsync()
@@ -162,6 +161,20 @@ pub fn write_options_file<'a>(
     write().inspect_err(|_| {
         let _ = fs.remove_file(&temporary);
     })
+}
+
+/// Whether these options survive being written to an OPTIONS file and read back, which [`write_options_file`] insists on.
+/// Nothing is written.
+///
+/// # Errors
+/// Those of [`check_same_options`], and those of reading.
+pub fn check_options_text<'a>(
+    db: &DbOptions,
+    column_families: impl IntoIterator<Item = (&'a str, &'a ColumnFamilyOptions)> + Clone,
+) -> Result<()> {
+    let text = print_options(db, column_families.clone(), Dialect::Portable, ROCKSDB_VERSION);
+    let persisted = LoadedOptions::parse(&text, &ConfigOptions::default())?;
+    check_same_options(&persisted, db, column_families, SanityLevel::ExactMatch)
 }
 
 /// Removes all OPTIONS files of the database in `dir` but the two newest. A file that cannot be removed stays.
@@ -252,10 +265,14 @@ fn first_difference<S: OptionSet>(
         .filter(|field| compared(field.descriptor.flags.comparison) && !field.descriptor.flags.parse_only)
         .find_map(|field| {
             let name = field.descriptor.name;
-            let specified = (field.print)(specified, Dialect::RocksDb11)?;
-            // An object that is not known by name was not loaded; its text was.
-            let kept = stored.kept().and_then(|kept| kept.0.get(name)).cloned();
-            let stored = kept.or_else(|| (field.print)(stored, Dialect::RocksDb11))?;
+            let default = (field.print)(&S::default(), Dialect::RocksDb11);
+            let text = |options: &S| {
+                let text = (field.print)(options, Dialect::RocksDb11)?;
+                // An object that is not known by name was not loaded; its text was, and is what is written.
+                let kept = options.kept().and_then(|kept| kept.0.get(name));
+                Some(kept.filter(|_| default.as_ref() == Some(&text)).cloned().unwrap_or(text))
+            };
+            let (specified, stored) = (text(specified)?, text(stored)?);
             // An operator may be added to a database that had none.
             let tolerated = field.descriptor.kind == ValueKind::Object && stored == "nullptr";
             (specified != stored && !tolerated).then_some((name, specified, stored))

@@ -29,7 +29,7 @@ pub use enums::{
     CompactionStyle, InfoLogLevel, PrepopulateBlobCache, ReadTier, Temperature, WalRecoveryMode,
 };
 pub use file::{
-    LoadedOptions, ROCKSDB_VERSION, check_same_options, latest_options_file, load_latest_options,
+    LoadedOptions, ROCKSDB_VERSION, check_options_text, check_same_options, latest_options_file, load_latest_options,
     load_options_from_file, print_options, remove_old_options_files, write_options_file,
 };
 pub use firn_env::IoPriority;

@@ -273,6 +273,13 @@ impl ManifestReplay {
             return Ok(());
         }
         self.take_family_fields(edit)?;
+        for (_, file) in &edit.new_files {
+            file.number.checked("number of a table")?;
+            if file.largest_sequence > SequenceNumber::MAX {
+                let (number, sequence) = (file.number, file.largest_sequence);
+                return Err(Error::corruption(format!("sequence number {sequence} of table {number} is too large")));
+            }
+        }
         match self.opened.get_mut(&edit.column_family) {
             Some(family) => family.builder.apply(edit),
             None => Err(Error::corruption("MANIFEST record referencing unknown column family")),
@@ -320,6 +327,32 @@ impl ManifestReplay {
         Ok(())
     }
 
+    /// Numbers that no writer reaches, or that lie in the future: counters would wrap, and WALs of this run would count as
+    /// older than what tables hold.
+    fn check_numbers(&self, next_file_number: FileNumber, last_sequence: SequenceNumber) -> Result<()> {
+        next_file_number.checked("MANIFEST: next file number")?;
+        if last_sequence > SequenceNumber::MAX {
+            return Err(Error::corruption(format!("MANIFEST: last sequence number {last_sequence} is too large")));
+        }
+        if let Some(number) = self.wals.last_number() {
+            number.checked("MANIFEST: number of a tracked WAL")?;
+        }
+        let in_future = |what: &str, number: FileNumber| {
+            Err(Error::corruption(format!(
+                "MANIFEST: {what} {number} is not below the next file number {next_file_number}"
+            )))
+        };
+        if self.min_log_number_to_keep >= next_file_number {
+            return in_future("smallest log number to keep", self.min_log_number_to_keep);
+        }
+        match self.opened.values().find(|family| family.log_number >= next_file_number) {
+            Some(family) => {
+                in_future(&format!("log number of column family {:?},", family.spec.name), family.log_number)
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The state that the edits lead to. A group that is not complete is left out, as the crash that cut it off left it out.
     ///
     /// # Errors
@@ -339,6 +372,7 @@ impl ManifestReplay {
         else {
             return Err(Error::corruption(format!("no {} entry in MANIFEST", missing.join(", "))));
         };
+        self.check_numbers(next_file_number, last_sequence)?;
         let not_opened: Vec<String> = self.not_opened.into_values().collect();
         if mode == OpenMode::ReadWrite && !not_opened.is_empty() {
             return Err(Error::invalid_argument(format!("Column families not opened: {}", not_opened.join(", "))));

@@ -243,6 +243,7 @@ fn a_new_manifest_has_the_log_numbers_that_were_recorded() {
     let (fs, set) = memory_database();
     let mut first = adding(0, table(&*fs, 10, ("a", "m"), (1, 5)));
     first.log_number = Some(FileNumber(9));
+    set.lock().0.numbers().mark_used(FileNumber(20));
     apply(&set, first).unwrap();
     let set = Mutex::new(Holder(reopen(&fs, &["default"]).unwrap()));
     set.lock().0.raise_log_number(0, FileNumber(15));

@@ -7,6 +7,8 @@
 //! - In mode 2 damage stops the replay: the rest of the log is not used. A later log that begins exactly at the next
 //!   sequence number was written after an earlier recovery stopped at this very place, so replay resumes there.
 //! - A batch that does not decode, or sequence numbers that run backwards, fail the opening in every mode.
+//! - Only `Corruption` is damage. Any other error says that a sound record cannot be read (I/O) or needs what is not there,
+//!   such as a merge operator: it fails the opening in every mode, for to skip the record would lose it.
 //!
 //! Always true here: what is applied is free of holes that the mode does not allow.
 
@@ -117,8 +119,8 @@ impl WalReplay {
     }
 
     /// Replays one log. Logs come in the order of their numbers. `sink` applies a batch and gives the sequence number after
-    /// it. Its inner error says that it applied nothing of the batch, which then counts as damage; the outer one ends the
-    /// replay.
+    /// it. Its inner error says that it applied nothing of the batch, which then counts as damage if it is `Corruption`; the
+    /// outer one ends the replay.
     ///
     /// # Errors
     /// What fails the opening, with file and offset.
@@ -214,17 +216,15 @@ impl WalReplay {
 
     /// What damage means: `Ok(true)` goes on behind it, `Ok(false)` leaves the log, an error fails the opening.
     fn verdict(&mut self, log: &mut ReplayedLog, error: Error, dropped_bytes: u64, number: FileNumber) -> Result<bool> {
+        if error.kind() != ErrorKind::Corruption {
+            return Err(error);
+        }
         let ignored = !self.options.paranoid_checks || self.options.mode == RecoveryMode::SkipAnyCorruptedRecords;
         if !ignored {
-            let fails = error.kind() == ErrorKind::IoError
-                || error.kind() == ErrorKind::NotSupported
-                || self.options.mode != RecoveryMode::PointInTime;
-            if fails {
+            if self.options.mode != RecoveryMode::PointInTime {
                 return Err(error);
             }
             self.stop(number);
-        } else if error.kind() == ErrorKind::IoError {
-            return Err(error);
         }
         if log.notices.len() < MAX_NOTICES {
             log.notices.push(ReplayNotice { error, dropped_bytes, ignored });

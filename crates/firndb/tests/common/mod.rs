@@ -34,7 +34,9 @@ impl Golden {
     /// Why databases of this kind are refused, if they are.
     pub fn refused(&self) -> bool {
         let kind = self.name.split_once('-').map_or(&*self.name, |(_, kind)| kind);
-        ["blob", "wide-columns", "plain-table", "cuckoo-table", "timestamps"].iter().any(|k| kind.starts_with(k))
+        ["blob", "wide-columns", "plain-table", "cuckoo-table", "timestamps", "txn-write-prepared"]
+            .iter()
+            .any(|k| kind.starts_with(k))
     }
 
     pub fn db(&self) -> PathBuf {
