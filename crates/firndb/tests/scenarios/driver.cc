@@ -224,6 +224,8 @@ struct Cursor {
 
 class Driver {
  public:
+  ~Driver() { CloseAll(); }
+
   // Answers one command; throws a string when the command is not understood.
   vector<string> Run(const string& line) {
     size_t space = std::min(line.find(' '), line.size());

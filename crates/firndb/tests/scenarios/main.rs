@@ -113,7 +113,7 @@ macro_rules! rooms {
 }
 
 rooms! {
-    compactions iterators merges prefixes range_deletions
+    compactions iterators merges prefixes properties range_deletions statistics tailing
 }
 
 #[test]

@@ -5,36 +5,48 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
+use firn_env::{FileSystem, read_file};
+use firn_format::checksum::{crc32c, crc32c_extend};
 use firndb_testing::{have_rocksdb_library, skip_interop};
 
+use crate::common::FS;
 use crate::{Answer, Engine};
 
-/// The program, unless RocksDB's headers or a C++ compiler are missing.
+/// The program, unless RocksDB's headers or a C++ compiler are missing. It is kept for later runs under a name that its
+/// source and RocksDB's version determine.
 pub fn driver() -> Option<&'static Path> {
-    static DRIVER: OnceLock<Option<(tempfile::TempDir, PathBuf)>> = OnceLock::new();
-    let built = DRIVER.get_or_init(|| {
-        if !have_rocksdb_library() {
-            return None;
+    static DRIVER: OnceLock<Option<PathBuf>> = OnceLock::new();
+    DRIVER.get_or_init(|| have_rocksdb_library().then(built).flatten()).as_deref()
+}
+
+fn built() -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios/driver.cc");
+    let text = read_file(&FS, &source, u64::MAX).unwrap();
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let version = read_file(&FS, Path::new("/usr/include/rocksdb/version.h"), u64::MAX).unwrap();
+    let program = dir.join(format!("scenarios-driver-{:08x}", crc32c_extend(crc32c(&text), &version)));
+    if program.exists() {
+        return Some(program);
+    }
+    let unfinished = tempfile::tempdir_in(dir).unwrap();
+    let output = unfinished.path().join("driver");
+    let built = Command::new("c++")
+        .args(["-std=c++17", "-O0", "-Wall", "-Werror", "-o"])
+        .arg(&output)
+        .arg(source)
+        .arg("-lrocksdb")
+        .output();
+    match built {
+        Ok(said) if said.status.success() => {
+            FS.rename(&output, &program).unwrap();
+            Some(program)
         }
-        let dir = tempfile::tempdir().unwrap();
-        let program = dir.path().join("driver");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios/driver.cc");
-        let built = Command::new("c++")
-            .args(["-std=c++17", "-O0", "-Wall", "-Werror", "-o"])
-            .arg(&program)
-            .arg(source)
-            .arg("-lrocksdb")
-            .output();
-        match built {
-            Ok(output) if output.status.success() => Some((dir, program)),
-            Ok(output) => panic!("c++ failed: {}", String::from_utf8_lossy(&output.stderr)),
-            Err(error) => {
-                skip_interop(&format!("there is no C++ compiler: {error}"));
-                None
-            }
+        Ok(said) => panic!("c++ failed: {}", String::from_utf8_lossy(&said.stderr)),
+        Err(error) => {
+            skip_interop(&format!("there is no C++ compiler: {error}"));
+            None
         }
-    });
-    built.as_ref().map(|(_, program)| program.as_path())
+    }
 }
 
 /// A running program.
