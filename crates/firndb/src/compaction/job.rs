@@ -32,6 +32,7 @@ use super::picker::CompactionPlan;
 use super::split;
 use super::stop::StopSignals;
 use super::tombstones::{CompactionTombstones, OutputBounds, SnapshotStripes, TombstoneDropRules, output_tombstones};
+use crate::db::workers::Workers;
 use crate::merge::MergeOperator;
 use crate::read::MergingIterator;
 use crate::read::tombstone_cover::{Edge, TombstoneWindow};
@@ -79,6 +80,8 @@ pub(crate) struct CompactionContext<'a> {
     pub(crate) listeners: Listeners,
     /// What they are told of every part.
     pub(crate) part_info: SubcompactionJobInfo,
+    /// Where the threads of parts enter.
+    pub(crate) workers: Option<&'a Workers>,
 }
 
 /// What a job did.
@@ -344,6 +347,7 @@ impl<'a> Job<'a> {
     }
 
     fn run_part(&self, part: &Part) -> PartResult {
+        let _at_work = self.context.workers.map(Workers::enter);
         let mut writer = PartWriter {
             job: self,
             part,

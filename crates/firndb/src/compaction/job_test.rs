@@ -160,6 +160,7 @@ impl World {
             signals: StopSignals::default(),
             listeners: Listeners::default(),
             part_info: SubcompactionJobInfo::default(),
+            workers: None,
         };
         change(&mut context);
         super::run(plan, &context)

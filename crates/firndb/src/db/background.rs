@@ -154,7 +154,10 @@ impl DbInner {
         }
         request.families.retain(|id| {
             state.families.get(id).is_some_and(|family| {
-                !family.queued_for_flush && family.flushing == 0 && (atomic || family.is_flush_pending())
+                !family.queued_for_flush
+                    && family.flushing == 0
+                    && !family.in_group
+                    && (atomic || family.is_flush_pending())
             })
         });
         // A group goes together, but not when none of its families has anything to flush: it would queue itself for ever.
@@ -171,7 +174,7 @@ impl DbInner {
         if atomic {
             state.flush_queue.push_back(request);
         } else {
-            let one = |id: &u32| FlushRequest { families: vec![*id], reason: request.reason };
+            let one = |id: &u32| FlushRequest { families: vec![*id], reason: request.reason, is_group: false };
             let requests: Vec<_> = request.families.iter().map(one).collect();
             state.flush_queue.extend(requests);
         }
@@ -263,6 +266,7 @@ impl DbInner {
             priority,
             self.instance,
             move || {
+                let _at_work = db.workers.enter();
                 let ended = thread::catch_panic("a background job", || {
                     job(&db);
                     Ok(())
@@ -304,7 +308,7 @@ impl DbInner {
     fn background_flush(&self) {
         let mut state = self.state.lock();
         state.flushes_running += 1;
-        let (mut result, mut job) = (Ok(()), None);
+        let (mut result, mut job, mut again) = (Ok(()), None, None);
         if !self.closing.load(Ordering::Acquire)
             && !state.errors.stops_background_work()
             && let Some(request) = state.flush_queue.pop_front()
@@ -312,12 +316,15 @@ impl DbInner {
             let families = request.families.clone();
             let id = *job.insert(state.new_job_id());
             result = self.run_flush(&mut state, id, &request);
+            let next = FlushRequest { families, reason: FlushReason::WriteBufferFull, is_group: false };
             if result.is_ok() {
                 // What became immutable meanwhile waits for a request of its own.
-                self.queue_flush(&mut state, FlushRequest { families, reason: FlushReason::WriteBufferFull });
+                self.queue_flush(&mut state, next);
+            } else {
+                again = Some(next);
             }
         }
-        self.end_job(state, job, result, |state| {
+        self.end_job(state, job, result, again, |state| {
             state.flushes_running -= 1;
             state.flushes_scheduled -= 1;
         });
@@ -338,7 +345,7 @@ impl DbInner {
             let number = *job.insert(state.new_job_id());
             result = self.run_automatic_compaction(&mut state, number, id);
         }
-        self.end_job(state, job, result, |state| {
+        self.end_job(state, job, result, None, |state| {
             state.compactions_running -= 1;
             state.compactions_scheduled -= 1;
         });
@@ -350,6 +357,7 @@ impl DbInner {
         mut state: MutexGuard<'_, DbState>,
         job: Option<u64>,
         result: Result<()>,
+        again: Option<FlushRequest>,
         count: fn(&mut DbState),
     ) {
         if let Err(error) = &result
@@ -358,8 +366,17 @@ impl DbInner {
             MutexGuard::unlocked(&mut state, || {
                 log_error!(self.logger(), "Waiting after background error: {error}");
             });
+            // What may go away is tried again while others wait. The rest they must know: it is no background error.
+            let will_pass = error.is_retryable() || error.kind() == ErrorKind::CompactionTooLarge;
+            if !will_pass && !state.errors.stops_background_work() {
+                state.failed_jobs.note(error);
+                self.background.notify_all();
+            }
             // A recovery has its own pauses.
             self.rest(&mut state, PAUSE_AFTER_FAILURE_MICROS, |state| state.errors.is_recovering());
+        }
+        if let Some(request) = again {
+            self.queue_flush(&mut state, request);
         }
         let always_search = self.options().delete_obsolete_files_period_micros == 0;
         MutexGuard::unlocked(&mut state, || {
@@ -388,12 +405,18 @@ impl DbInner {
     /// Waits until no flush or compaction is running or due.
     ///
     /// # Errors
-    /// The background error in force.
+    /// The background error in force; what ended a job meanwhile, if trying again is not likely to help.
     pub(crate) fn wait_for_compact(&self) -> Result<()> {
         let mut state = self.state.lock();
+        let failures_before = state.failed_jobs.count();
         loop {
             if let Some(error) = state.errors.error() {
                 return Err(error.clone());
+            }
+            if state.failed_jobs.count() > failures_before
+                && let Some(error) = state.failed_jobs.last()
+            {
+                return Err(error);
             }
             if self.closing.load(Ordering::Acquire) {
                 return Err(Error::shutdown_in_progress("the database is closing"));
@@ -413,10 +436,14 @@ impl DbInner {
     /// Brings the database to rest and closes its files; see [`Db::close`](crate::Db::close).
     ///
     /// # Errors
-    /// What stopped the last flush or the WAL from being closed. The database is closed all the same.
+    /// What stopped the last flush or the WAL from being closed. The database is closed all the same. `Busy` in a callback of
+    /// a job, which this would wait for: then nothing happens.
     pub(crate) fn close(&self) -> Result<()> {
         if self.closing.load(Ordering::Acquire) {
             return Ok(());
+        }
+        if self.workers.has_current() {
+            return Err(Error::busy("a callback cannot close the database, which waits for the job that called it"));
         }
         let mut result = Ok(());
         let options = self.options();
@@ -427,7 +454,7 @@ impl DbInner {
         if self.closing.swap(true, Ordering::AcqRel) {
             return result;
         }
-        self.listeners.tell(|listener| listener.on_db_shutdown_begin());
+        self.listeners.tell_calmly(|listener| listener.on_db_shutdown_begin());
         self.raise(super::attention::STOPPED);
         self.env.pools().unschedule(Priority::High, self.instance);
         self.env.pools().unschedule(Priority::Low, self.instance);
@@ -452,6 +479,27 @@ impl DbInner {
         self.untrack_files();
         *self.lock.lock() = None;
         result
+    }
+}
+
+impl DbInner {
+    /// Closes because the last handle is gone. Where that happens within a job of this database, which closing waits for,
+    /// another thread does it.
+    pub(crate) fn close_without_handles(&self) {
+        if !self.workers.has_current() {
+            // Who wants to know calls `Db::close`.
+            let _ = self.close();
+            return;
+        }
+        let Some(db) = self.this.upgrade() else { return };
+        let later = Arc::clone(&db);
+        let close = |db: Arc<Self>| {
+            let _ = db.close();
+        };
+        if thread::spawn("firn:close", move || close(db)).is_err() {
+            // Without threads the pool does it, once it is done with this job.
+            self.env.pools().schedule(Priority::Low, move || close(later));
+        }
     }
 }
 

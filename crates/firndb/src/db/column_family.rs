@@ -12,6 +12,7 @@ use firn_format::key::SequenceNumber;
 
 use super::pace::FlushPace;
 use super::super_version::{SuperVersion, SuperVersionCell};
+use super::workers::Failures;
 use crate::memtable::{MemTable, MemTableConfig, PrefixFilterConfig};
 use crate::options::ColumnFamilyOptions;
 use crate::stats::ColumnFamilyStats;
@@ -110,6 +111,12 @@ pub(crate) struct FamilyState {
     pub(crate) imm: Vec<Arc<MemTable>>,
     /// How many of the oldest `imm` a running flush has taken.
     pub(crate) flushing: usize,
+    /// Flushes of it that listeners are still being told of.
+    pub(crate) reporting: usize,
+    /// Whether a flush of several families together has claimed it: no other takes its memtables.
+    pub(crate) in_group: bool,
+    /// Flushes that failed without a background error.
+    pub(crate) failed_flushes: Failures,
     /// Whether somebody asked for a flush whatever the number of memtables.
     pub(crate) flush_requested: bool,
     /// Whether a flush request of this family is queued.
@@ -160,6 +167,9 @@ impl FamilyState {
             mem,
             imm: Vec::new(),
             flushing: 0,
+            reporting: 0,
+            in_group: false,
+            failed_flushes: Failures::default(),
             flush_requested: false,
             queued_for_flush: false,
             queued_for_compaction: false,

@@ -84,6 +84,7 @@ impl DbInner {
         let start = self.env.clock().now_nanos();
         let micros = || self.env.clock().now_nanos().saturating_sub(start) / 1000;
         let run = || {
+            let _at_work = self.workers.enter();
             self.report_compaction_begin(&data, job, &plan);
             let result = match plan.work {
                 CompactionWork::Merge => self.merge(job, &plan, &data, &numbers, cancelled),
@@ -123,7 +124,14 @@ impl DbInner {
         self.background.notify_all();
         MutexGuard::unlocked(state, || drop(retired));
         let done = CompactionReport { plan: &plan, elapsed_micros: micros(), outcome: outcome.as_ref() };
-        self.report_compaction_end(state, &data, job, &done);
+        let told = thread::catch_panic("the compaction", || {
+            let _at_work = self.workers.enter();
+            self.report_compaction_end(state, &data, job, &done);
+            Ok(())
+        });
+        if let Err(error) = told {
+            self.set_background_error(state, BackgroundErrorReason::Compaction, &error);
+        }
         outcome.map(|_| ())
     }
 
@@ -187,6 +195,7 @@ impl DbInner {
             signals: StopSignals { closing: Some(&self.closing), dropped: Some(data.dropped_flag()), cancelled },
             listeners: self.listeners.clone(),
             part_info: self.subcompaction_info(data, job, plan),
+            workers: Some(&self.workers),
         };
         job::run(plan, &context)
     }

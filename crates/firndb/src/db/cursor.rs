@@ -206,6 +206,7 @@ impl DbInner {
     pub(crate) fn cursor(self: &Arc<Self>, mut options: ReadOptions, data: &Arc<ColumnFamilyData>) -> Result<Cursor> {
         self.check_owner(data)?;
         self.check_open()?;
+        self.check_snapshot(&options)?;
         if options.read_tier == ReadTier::Persisted {
             return Err(Error::not_supported("ReadTier::kPersistedData is not yet supported in iterators."));
         }
@@ -607,9 +608,10 @@ impl RangeIterator {
         Self::new(db, options, data, range)
     }
 
+    /// Opens an end, also when the database was closed meanwhile: the view keeps what it shows.
     fn open(&self) -> Result<Cursor> {
         self.db.check_owner(&self.data)?;
-        self.db.check_open()?;
+        self.db.check_snapshot(&self.options)?;
         self.db.cursor_at(self.options.clone(), self.bounds.clone(), &self.data, self.view.clone())
     }
 

@@ -44,9 +44,9 @@ impl Observer {
             duration_nanos: self.clock.now_nanos().saturating_sub(start),
             error: result.as_ref().err().cloned(),
         };
-        self.listeners.tell(|listener| listener.on_file_operation_finished(&info));
+        self.listeners.tell_calmly(|listener| listener.on_file_operation_finished(&info));
         if info.error.is_some() {
-            self.listeners.tell(|listener| listener.on_io_error(&info));
+            self.listeners.tell_calmly(|listener| listener.on_io_error(&info));
         }
         result
     }

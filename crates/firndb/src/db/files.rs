@@ -99,7 +99,10 @@ impl DbInner {
             // a recycled file cut by its former owner would lose records, and its mapping would fault.
             let _one_at_a_time = self.purging.lock();
             self.drop_closed_wals_below(min_log);
-            self.collect_wals(&mut self.state.lock(), min_log, &mut garbage);
+            let mut log = self.log.lock();
+            let mut state = self.state.lock();
+            self.collect_wals(&mut state, min_log, &mut garbage);
+            self.measure_wals(&mut log, &state);
         }
         self.remove(&garbage, job);
     }

@@ -52,6 +52,8 @@ pub(crate) struct FlushRequest {
     pub(crate) families: Vec<u32>,
     /// Why.
     pub(crate) reason: FlushReason,
+    /// Whether these families were claimed for a flush together; see `flush_group`.
+    pub(crate) is_group: bool,
 }
 
 /// What the table of one flush is told.
@@ -117,9 +119,14 @@ impl DbInner {
         request: &FlushRequest,
     ) -> Result<()> {
         let table_job = TableJob { id: job, reason: TableCreationReason::Flush };
-        let everything = FlushRequest { families: state.families.keys().copied().collect(), reason: request.reason };
+        let everything = FlushRequest {
+            families: state.families.keys().copied().collect(),
+            reason: request.reason,
+            is_group: false,
+        };
         // Families that came after the request was queued have their part in the state that it makes durable.
         let request = if self.options().atomic_flush { &everything } else { request };
+        let _at_work = self.workers.enter();
         let mut parts = pick(state, request, table_job, self.snapshots.sequences());
         if parts.is_empty() {
             return Ok(());
@@ -146,6 +153,14 @@ impl DbInner {
             MutexGuard::unlocked(state, || thread::catch_panic("the flush", write))
                 .map_err(|error| (error, BackgroundErrorReason::FlushNoWal))
         });
+        let count_reports = |state: &mut DbState, count: fn(usize) -> usize| {
+            for part in &parts {
+                if let Some(family) = state.families.get_mut(&part.data.id) {
+                    family.reporting = count(family.reporting);
+                }
+            }
+        };
+        count_reports(state, |reporting| reporting + 1);
         let (result, reason) = match written {
             Ok(()) => (self.commit_flush(state, &parts), BackgroundErrorReason::ManifestWriteNoWal),
             Err((error, reason)) => (Err(error), reason),
@@ -157,11 +172,22 @@ impl DbInner {
                 family.flushing = 0;
             }
         }
+        if result.is_err() {
+            count_reports(state, |reporting| reporting - 1);
+        }
         match result {
             Ok(()) => {
                 let nanos = self.env.clock().now_nanos().saturating_sub(start_nanos);
                 parts.iter().for_each(|part| part.data.flush_pace.learn(&part.memtables, nanos));
-                self.report_flush_end(state, job, &parts, request.reason);
+                let told = thread::catch_panic("the flush", || {
+                    self.report_flush_end(state, job, &parts, request.reason);
+                    Ok(())
+                });
+                count_reports(state, |reporting| reporting - 1);
+                self.background.notify_all();
+                if let Err(error) = told {
+                    self.set_background_error(state, BackgroundErrorReason::FlushNoWal, &error);
+                }
                 if self.file_manager.is_max_allowed_space_reached() {
                     self.set_background_error(state, BackgroundErrorReason::Flush, &max_allowed_space_reached());
                 }
@@ -170,9 +196,23 @@ impl DbInner {
             Err(error) if error.kind() == firn_error::ErrorKind::ColumnFamilyDropped => Ok(()),
             Err(error) => {
                 self.set_background_error(state, reason, &error);
+                if !state.errors.stops_background_work() {
+                    // Nothing else asks for this flush again.
+                    self.note_failed_flush(state, &parts, &error);
+                }
                 Err(error)
             }
         }
+    }
+
+    /// A flush failed and is no background error: it is to be tried again, and those who wait for it learn of it.
+    fn note_failed_flush(&self, state: &mut DbState, parts: &[FamilyFlush], error: &Error) {
+        for part in parts {
+            let Some(family) = state.families.get_mut(&part.data.id) else { continue };
+            family.flush_requested = true;
+            family.failed_flushes.note(error);
+        }
+        self.background.notify_all();
     }
 
     /// Logs the edits of finished tables and takes their memtables out.
@@ -180,9 +220,16 @@ impl DbInner {
         let mut edits = Vec::with_capacity(parts.len() + 1);
         let ids: Vec<u32> = parts.iter().map(|part| part.data.id).collect();
         let mut min_log = state.versions.min_log_number_with_unflushed_data_except(&ids);
+        let current_wal = state.live_wals.back().map_or(FileNumber(0), |wal| wal.number);
         for part in parts {
             let next_log = FileNumber(part.memtables.iter().map(|mem| mem.next_log_number()).max().unwrap_or(0));
-            min_log = Some(min_log.map_or(next_log, |min| min.min(next_log)));
+            // A family that has nothing in memory after this needs no closed WAL, however long it stays idle.
+            let is_last = state
+                .families
+                .get(&part.data.id)
+                .is_some_and(|family| family.mem.is_empty() && family.imm.len() == part.memtables.len());
+            let needed = if is_last { next_log.max(current_wal) } else { next_log };
+            min_log = Some(min_log.map_or(needed, |min| min.min(needed)));
             let mut edit = VersionEdit {
                 column_family: part.data.id,
                 log_number: Some(next_log),
@@ -216,6 +263,9 @@ impl DbInner {
             let keep = family.imm.len() - part.memtables.len();
             family.imm.truncate(keep);
             family.flushing = 0;
+            if family.is_empty() {
+                state.versions.raise_log_number(part.data.id, current_wal);
+            }
             retired.absorb(self.install_super_version(state, part.data.id));
         }
         MutexGuard::unlocked(state, || drop(retired));
@@ -490,17 +540,32 @@ impl DbInner {
         let mut ids: Vec<u32> = families.iter().map(|data| data.id).collect();
         if self.options().atomic_flush {
             ids = self.families.all().iter().map(|data| data.id).collect();
+        } else if options.force_atomic_flush && ids.len() > 1 {
+            return self.flush_together(options, ids, reason);
         }
         // Memtables up to these ids are what the caller wants to see flushed.
         let targets = self.switch_memtables_for_flush(&ids, reason)?;
         if reason == FlushReason::ManualFlush && !targets.is_empty() {
             let families = targets.iter().map(|(id, _)| *id).collect();
-            self.report_scheduled_flush(&FlushRequest { families, reason });
+            self.report_scheduled_flush(&FlushRequest { families, reason, is_group: false });
         }
         if !options.wait {
             return Ok(());
         }
-        self.wait_for_flush(&targets)
+        self.wait_for_flush(&targets)?;
+        if options.listener_wait {
+            self.wait_for_flush_reports(&targets);
+        }
+        Ok(())
+    }
+
+    /// Waits until listeners were told of the flushes that put these memtables in tables.
+    fn wait_for_flush_reports(&self, targets: &[(u32, u64)]) {
+        let mut state = self.state.lock();
+        let is_reporting = |state: &DbState, id: &u32| state.families.get(id).is_some_and(|f| f.reporting > 0);
+        while targets.iter().any(|(id, _)| is_reporting(&state, id)) {
+            self.wait_for_background(&mut state);
+        }
     }
 
     /// Waits until the memtables of the families, up to these ids, are in tables.
@@ -509,12 +574,22 @@ impl DbInner {
     /// The background error that keeps them from being flushed; `ShutdownInProgress`.
     pub(crate) fn wait_for_flush(&self, targets: &[(u32, u64)]) -> Result<()> {
         let mut state = self.state.lock();
+        let failures = |state: &DbState, id: &u32| state.families.get(id).map_or(0, |f| f.failed_flushes.count());
+        let before: Vec<u64> = targets.iter().map(|(id, _)| failures(&state, id)).collect();
         loop {
-            let waiting = targets.iter().any(|(id, memtable)| {
+            let is_waiting = |id: &u32, memtable: &u64| {
                 state.families.get(id).is_some_and(|family| family.imm.iter().any(|mem| mem.id() <= *memtable))
-            });
-            if !waiting {
+            };
+            let mut waiting =
+                targets.iter().zip(&before).filter(|((id, memtable), _)| is_waiting(id, memtable)).peekable();
+            if waiting.peek().is_none() {
                 return Ok(());
+            }
+            let failed = waiting.find(|((id, _), before)| failures(&state, id) > **before);
+            if let Some(((id, _), _)) = failed
+                && let Some(error) = state.families.get(id).and_then(|family| family.failed_flushes.last())
+            {
+                return Err(error);
             }
             if let Some(error) = state.errors.error().filter(|_| state.errors.stops_background_work()) {
                 return Err(error.clone());
@@ -632,7 +707,8 @@ fn pick(
     for id in &request.families {
         let Some(family) = state.families.get_mut(id) else { continue };
         family.queued_for_flush = false;
-        if family.flushing > 0 || family.imm.is_empty() || family.data.is_dropped() {
+        let is_claimed = family.in_group && !request.is_group;
+        if is_claimed || family.flushing > 0 || family.imm.is_empty() || family.data.is_dropped() {
             continue;
         }
         family.flushing = family.imm.len();

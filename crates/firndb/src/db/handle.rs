@@ -1,7 +1,8 @@
 //! The handles that users hold: [`Db`] and [`ColumnFamily`].
 //!
 //! Both are cheap to clone and may be used from any thread. The methods here only name defaults and pass on; the work is
-//! done in the neighbouring rooms. The database closes when its last handle, iterator and snapshot holder is gone.
+//! done in the neighbouring rooms. The database closes when its last [`Db`] is gone; iterators that are left go on reading, and
+//! snapshots and column families keep nothing open.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::options::{
     ColumnFamilyOptions, CompactRangeOptions, CompactionOptions, DbOptions, FlushOptions, Options, ReadOptions,
     WriteOptions,
 };
-use crate::write::{ColumnFamilyId, WriteBatch};
+use crate::write::{ColumnFamilyId, RecordTarget, WriteBatch};
 
 /// The name of the column family that always exists.
 pub const DEFAULT_COLUMN_FAMILY_NAME: &str = "default";
@@ -72,6 +73,12 @@ impl From<&ColumnFamily> for ColumnFamilyId {
     }
 }
 
+impl From<&ColumnFamily> for RecordTarget {
+    fn from(cf: &ColumnFamily) -> Self {
+        Self::new(cf.data.id, cf.data.owner)
+    }
+}
+
 impl std::fmt::Debug for ColumnFamily {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "ColumnFamily({} {:?})", self.id(), self.name())
@@ -112,8 +119,7 @@ pub(crate) struct DbHandle {
 
 impl Drop for DbHandle {
     fn drop(&mut self) {
-        // Who wants to know calls `Db::close`.
-        let _ = self.db.close();
+        self.db.close_without_handles();
     }
 }
 
@@ -189,10 +195,12 @@ impl Db {
     }
 
     /// Waits for background work to stop, writes what the options ask for and closes the files. Dropping the last handle
-    /// does the same but cannot report errors. Further calls on any clone are `ShutdownInProgress`.
+    /// does the same but cannot report errors; if that happens in a callback of background work, another thread closes the
+    /// database soon after. Further calls on any clone are `ShutdownInProgress`.
     ///
     /// # Errors
-    /// What stops the last flush or the release of the files.
+    /// What stops the last flush or the release of the files. `Busy` in a callback of background work, which closing would
+    /// wait for: nothing happens then.
     pub fn close(&self) -> Result<()> {
         self.db().close()
     }
@@ -525,7 +533,7 @@ impl Db {
     /// Waits until no flush or compaction is running or due.
     ///
     /// # Errors
-    /// The background error in force.
+    /// The background error in force; with `paranoid_checks` off also what ended a job meanwhile, such as `Corruption`.
     pub fn wait_for_compact(&self) -> Result<()> {
         self.db().wait_for_compact()
     }

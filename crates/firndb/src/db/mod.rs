@@ -21,6 +21,7 @@ pub(crate) mod error_handler;
 pub(crate) mod file_events;
 pub(crate) mod files;
 pub(crate) mod flush;
+mod flush_group;
 pub(crate) mod handle;
 pub(crate) mod ingest;
 pub(crate) mod insert;
@@ -41,6 +42,7 @@ pub(crate) mod snapshot;
 mod streams;
 pub(crate) mod super_version;
 pub(crate) mod tables;
+pub(crate) mod workers;
 pub(crate) mod write;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -68,6 +70,7 @@ use layout::{DirectoryHandles, Layout};
 use log_ahead::LogAhead;
 use snapshot::{Snapshot, SnapshotList, SnapshotReleased};
 use tables::Tables;
+use workers::{Failures, Workers};
 use write::LogState;
 
 pub use files::LiveFile;
@@ -136,6 +139,8 @@ pub(crate) struct DbInner {
     /// Whether a write since the open went without WAL.
     pub(crate) has_unlogged_data: AtomicBool,
     pub(crate) closing: AtomicBool,
+    /// The threads that work for this database now.
+    pub(crate) workers: Workers,
     pub(crate) lock: Mutex<Option<Box<dyn FileLock>>>,
     pub(crate) statistics: Option<Arc<Statistics>>,
     /// Who is told what happens.
@@ -198,6 +203,8 @@ pub(crate) struct DbState {
     pub(crate) next_job_id: u64,
     /// Counts finished flushes and compactions, so that waiters notice progress.
     pub(crate) finished_jobs: u64,
+    /// Jobs that failed without a background error.
+    pub(crate) failed_jobs: Failures,
 }
 
 impl DbState {
@@ -232,6 +239,7 @@ impl DbState {
             removals_running: 0,
             next_job_id: 1,
             finished_jobs: 0,
+            failed_jobs: Failures::default(),
         }
     }
 

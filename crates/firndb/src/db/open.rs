@@ -14,7 +14,7 @@ use firn_env::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use firn_env::sync::{Condvar, Mutex, RwLock};
 use firn_env::{
     Env, FileLock, FileLogger, FileSystem, InfoLogOptions, LogLevel, Logger, NullLogger, SstFileManager,
-    SstFileManagerOptions, create_dir_all,
+    SstFileManagerOptions, create_dir_all, thread,
 };
 use firn_error::{Error, Result};
 use firn_format::comparator::InternalKeyComparator;
@@ -30,6 +30,7 @@ use super::layout::{DirectoryHandles, Layout};
 use super::log_ahead::LogAhead;
 use super::snapshot::SnapshotList;
 use super::tables::Tables;
+use super::workers::Workers;
 use super::write::LogState;
 use super::{DbInner, DbState};
 use crate::compaction::picker::levels_to_push_down;
@@ -432,7 +433,7 @@ impl Opening {
 
     fn logger(&self) -> Result<Arc<dyn Logger>> {
         if let Some(logger) = &self.options.info_log {
-            return Ok(Arc::clone(logger));
+            return Ok(calm(logger));
         }
         let level = match self.options.info_log_level {
             InfoLogLevel::Debug => LogLevel::Debug,
@@ -539,7 +540,7 @@ impl Opening {
                 db_id: identity.db_id,
                 session_id: identity.session_id,
                 options: RwLock::new(Arc::new(self.options.clone())),
-                logger: RwLock::new(self.options.info_log.clone().unwrap_or_else(|| Arc::new(NullLogger))),
+                logger: RwLock::new(self.options.info_log.as_ref().map_or_else(|| Arc::new(NullLogger) as _, calm)),
                 directories: RwLock::new(None),
                 tables,
                 families,
@@ -559,6 +560,7 @@ impl Opening {
                 periodic: Condvar::new(),
                 stats_history: Mutex::default(),
                 opened: AtomicBool::new(false),
+                workers: Workers::default(),
                 has_unlogged_data: AtomicBool::new(false),
                 closing: AtomicBool::new(false),
                 lock: Mutex::new(lock),
@@ -648,4 +650,39 @@ pub(crate) fn destroy(path: &Path, options: &DbOptions) -> Result<()> {
         let _ = fs.remove_dir(dir);
     }
     first_error.map_or(Ok(()), Err)
+}
+
+/// A logger that keeps its panics to itself: messages are written everywhere, under locks too.
+fn calm(logger: &Arc<dyn Logger>) -> Arc<dyn Logger> {
+    Arc::new(CalmLogger(Arc::clone(logger)))
+}
+
+#[derive(Debug)]
+struct CalmLogger(Arc<dyn Logger>);
+
+impl CalmLogger {
+    fn calmly<T>(&self, call: impl FnOnce(&dyn Logger) -> T) -> Option<T> {
+        thread::catch_panic("the logger", || Ok(call(&*self.0))).ok()
+    }
+}
+
+impl Logger for CalmLogger {
+    fn level(&self) -> LogLevel {
+        self.calmly(|logger| logger.level()).unwrap_or_default()
+    }
+    fn set_level(&self, level: LogLevel) {
+        self.calmly(|logger| logger.set_level(level));
+    }
+    fn write(&self, level: LogLevel, message: std::fmt::Arguments<'_>) {
+        self.calmly(|logger| logger.write(level, message));
+    }
+    fn flush(&self) {
+        self.calmly(|logger| logger.flush());
+    }
+    fn close(&self) {
+        self.calmly(|logger| logger.close());
+    }
+    fn is_enabled(&self, level: LogLevel) -> bool {
+        self.calmly(|logger| logger.is_enabled(level)).unwrap_or_default()
+    }
 }

@@ -106,6 +106,7 @@ impl DbInner {
     }
 
     fn run_periodic_work(&self) {
+        let _at_work = self.workers.enter();
         let now_micros = || self.env.clock().now_nanos() / 1000;
         let mut schedules = Task::ALL.map(Schedule::new);
         let mut is_first = true;
@@ -125,7 +126,12 @@ impl DbInner {
             }
             next.next_micros = now.saturating_add(next.period_micros.unwrap_or(u64::MAX));
             let task = next.task;
-            MutexGuard::unlocked(&mut state, || self.run_task(task));
+            // Whatever a task calls that is not ours: what comes with time comes again.
+            let run = || {
+                self.run_task(task);
+                Ok(())
+            };
+            let _ = MutexGuard::unlocked(&mut state, || thread::catch_panic("periodic work", run));
         }
         state.own_threads -= 1;
         self.background.notify_all();

@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use firn_env::IoPriority;
 use firn_env::sync::atomic::Ordering;
+use firn_env::{IoPriority, thread};
 use firn_error::{Error, ErrorKind, Result, SubCode};
 use firn_format::key::{FOOTER_SIZE, SequenceNumber, ValueType, pack_footer};
 use firn_table::{PinnedSlice, ReadAheadOptions, ReadThrottle, TableReadOptions};
@@ -128,9 +128,19 @@ impl DbInner {
     }
 
     #[inline]
+    pub(crate) fn check_snapshot(&self, options: &ReadOptions) -> Result<()> {
+        match &options.snapshot {
+            Some(snapshot) if !snapshot.is_of(&self.snapshots) => {
+                Err(Error::invalid_argument("the snapshot is of another database"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn check_read(&self, options: &ReadOptions, data: &ColumnFamilyData) -> Result<()> {
         self.check_owner(data)?;
         self.check_open()?;
+        self.check_snapshot(options)?;
         if options.timestamp.is_some() || options.iter_start_ts.is_some() {
             return Err(Error::invalid_argument("the column family has no user-defined timestamps"));
         }
@@ -184,6 +194,18 @@ impl DbInner {
     /// What `operand`, which is about to be written under `sequence`, makes of the present value of `key`; `None` where
     /// that cannot be told (from memory, unless `strict_max_successive_merges` allows reading files).
     pub(crate) fn merged_at_write(
+        &self,
+        data: &ColumnFamilyData,
+        sequence: SequenceNumber,
+        key: &[u8],
+        operand: &[u8],
+    ) -> Option<Vec<u8>> {
+        // A merge operator that panics here, at the head of the write queue, has told nothing: the operand is kept.
+        let merged = thread::catch_panic("the merge operator", || Ok(self.merged_now(data, sequence, key, operand)));
+        merged.ok().flatten()
+    }
+
+    fn merged_now(
         &self,
         data: &ColumnFamilyData,
         sequence: SequenceNumber,

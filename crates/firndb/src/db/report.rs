@@ -60,7 +60,7 @@ impl Retired {
 impl Drop for Retired {
     fn drop(&mut self) {
         for info in &self.stall {
-            self.listeners.tell(|listener| listener.on_stall_conditions_changed(info));
+            self.listeners.tell_calmly(|listener| listener.on_stall_conditions_changed(info));
         }
     }
 }
@@ -74,7 +74,7 @@ pub(crate) struct HandleGuard {
 impl Drop for HandleGuard {
     fn drop(&mut self) {
         let (name, id) = (&self.data.name, self.data.id);
-        self.listeners.tell(|listener| listener.on_column_family_handle_deletion_started(name, id));
+        self.listeners.tell_calmly(|listener| listener.on_column_family_handle_deletion_started(name, id));
     }
 }
 
@@ -122,7 +122,7 @@ impl DbInner {
             })
             .collect();
         if !infos.is_empty() {
-            self.listeners.tell(|listener| listener.on_manual_flush_scheduled(&infos));
+            self.listeners.tell_calmly(|listener| listener.on_manual_flush_scheduled(&infos));
         }
     }
 
@@ -143,7 +143,7 @@ impl DbInner {
             })
             .collect();
         MutexGuard::unlocked(state, || {
-            infos.iter().for_each(|info| self.listeners.tell(|listener| listener.on_memtable_sealed(info)));
+            infos.iter().for_each(|info| self.listeners.tell_calmly(|listener| listener.on_memtable_sealed(info)));
         });
     }
 

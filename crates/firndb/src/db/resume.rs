@@ -88,10 +88,10 @@ impl DbInner {
         let binding = retryable || reason == BackgroundErrorReason::WriteCallback;
         let severity = if retryable { Severity::None } else { verdict.severity };
         let mut told = Some(error.clone().with_severity(severity));
-        self.listeners.tell(|listener| listener.on_background_error(reason, &mut told));
+        self.listeners.tell_calmly(|listener| listener.on_background_error(reason, &mut told));
         if begins && let Some(error) = &told {
             let mut allowed = true;
-            self.listeners.tell(|listener| allowed &= listener.on_error_recovery_begin(reason, error));
+            self.listeners.tell_calmly(|listener| allowed &= listener.on_error_recovery_begin(reason, error));
             if !allowed && !retryable {
                 verdict.recovery = AutoRecovery::None;
             }
@@ -105,11 +105,29 @@ impl DbInner {
         self.count(Ticker::ErrorHandlerAutoresumeCount);
         state.errors.set_recovering(true);
         state.own_threads += 1;
-        if let Err(error) = thread::spawn("firn:recover", move || db.recover()) {
+        if let Err(error) = thread::spawn("firn:recover", move || db.run_recovery()) {
             state.errors.set_recovering(false);
             state.own_threads -= 1;
             log_warn!(self.logger(), "No recovery: {error}");
         }
+    }
+
+    /// The life of the thread that recovers.
+    fn run_recovery(&self) {
+        let _at_work = self.workers.enter();
+        let recovered = thread::catch_panic("the recovery", || {
+            self.recover();
+            Ok(())
+        });
+        let mut state = self.state.lock();
+        if let Err(error) = recovered {
+            log_warn!(self.logger(), "No recovery: {error}");
+            state.errors.set_recovering(false);
+        }
+        state.own_threads -= 1;
+        self.background.notify_all();
+        // The guard goes before the thread's reference to the database does.
+        drop(state);
     }
 
     /// Attempts to recover until it works, or until nothing is left to hope for.
@@ -160,11 +178,8 @@ impl DbInner {
             Some(_) => state.errors.set_recovering(false),
             None => self.count(Ticker::ErrorHandlerAutoresumeSuccessCount),
         }
-        MutexGuard::unlocked(&mut state, || self.tell_recovery_end(old_error, new_error));
-        state.own_threads -= 1;
-        self.background.notify_all();
-        // The guard goes before the thread's reference to the database does.
         drop(state);
+        self.tell_recovery_end(old_error, new_error);
     }
 
     /// The error that ends a recovery: the database closes, or it became fatal.
@@ -250,7 +265,7 @@ impl DbInner {
         if !families.is_empty() {
             // Together: when WALs may have lost what they held, no family must get ahead of the others.
             let job = state.new_job_id();
-            self.run_flush(&mut state, job, &FlushRequest { families, reason })?;
+            self.run_flush(&mut state, job, &FlushRequest { families, reason, is_group: true })?;
         }
         self.forget_old_wals(&mut state, stopped)?;
         drop(state);
@@ -292,7 +307,7 @@ impl DbInner {
             let Some(family) = state.families.get_mut(&id).filter(|family| !family.imm.is_empty()) else { continue };
             family.flush_requested = true;
             let reason = FlushReason::CatchUpAfterErrorRecovery;
-            self.queue_flush(&mut state, FlushRequest { families: vec![id], reason });
+            self.queue_flush(&mut state, FlushRequest { families: vec![id], reason, is_group: false });
         }
         let retired = self.look_at_all_families(&mut state);
         self.maybe_schedule(&mut state);
@@ -309,7 +324,7 @@ impl DbInner {
             Some(error) => log_warn!(self.logger(), "Recovery ended with: {error}"),
         }
         let info = ErrorRecoveryInfo { old_error, new_error };
-        self.listeners.tell(|listener| listener.on_error_recovery_end(&info));
+        self.listeners.tell_calmly(|listener| listener.on_error_recovery_end(&info));
     }
 
     /// Clears a background error that can be recovered from; see [`Db::resume`](crate::Db::resume).

@@ -76,6 +76,12 @@ impl Snapshot {
     pub fn sequence(&self) -> SequenceNumber {
         self.0.sequence
     }
+
+    /// Whether it is one of `list`.
+    #[inline]
+    pub(crate) fn is_of(&self, list: &Arc<SnapshotList>) -> bool {
+        Arc::ptr_eq(&self.0.list, list)
+    }
 }
 
 impl std::fmt::Debug for Snapshot {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use firn_env::sync::MutexGuard;
 use firn_env::sync::atomic::Ordering;
-use firn_env::{FileOptions, IoKind, IoPriority, log_info};
+use firn_env::{FileOptions, IoKind, IoPriority, log_info, thread};
 use firn_error::{Error, ErrorKind, Result};
 use firn_format::batch::BatchIter;
 use firn_format::compression::CompressionType;
@@ -58,6 +58,11 @@ pub(crate) struct LogState {
     total_bytes: u64,
     /// At which that is too much.
     max_total_bytes: u64,
+    /// The oldest of them.
+    oldest_wal: FileNumber,
+    /// The newest WAL that flushes were asked to make obsolete because all together are too large. As long as they run,
+    /// asking again would only flush the little that was written since.
+    asked_wal: FileNumber,
     /// What all memtables together may take (`db_write_buffer_size`), in bytes; 0 is no limit.
     memory_limit: usize,
     /// Whether records stay in the buffer until somebody asks (`manual_wal_flush`).
@@ -216,6 +221,9 @@ impl DbInner {
     /// Refuses what the memtables would refuse, before it is in the WAL: a record there must be insertable.
     fn check_records(&self, options: &WriteOptions, batch: &WriteBatch) -> Result<()> {
         use firn_format::batch::Record;
+        if batch.owner() != 0 && batch.owner() != self.instance {
+            return Err(Error::invalid_argument("the batch has records for a column family of another database"));
+        }
         let families = self.families.all();
         let family = |id: u32| families.iter().find(|data| data.id == id);
         for record in batch.records() {
@@ -330,8 +338,17 @@ impl DbInner {
             };
             4 * state.families.values().map(budget).sum::<u64>()
         };
+        self.measure_wals(log, state);
+    }
+
+    /// Tells the log how much all WALs hold, and whether a flush will make the oldest go.
+    pub(crate) fn measure_wals(&self, log: &mut LogState, state: &DbState) {
         let closed: u64 = state.live_wals.iter().map(|wal| wal.size_bytes).sum();
         log.total_bytes = closed + log.writer.as_ref().map_or(0, WalWriter::size_bytes);
+        log.oldest_wal = state.live_wals.front().map_or(FileNumber(0), |wal| wal.number);
+        if state.families.values().all(|family| family.imm.is_empty()) {
+            log.asked_wal = FileNumber(0);
+        }
     }
 
     /// Waits for the front of the write queue and runs `change` with the log and the database state.
@@ -408,7 +425,7 @@ impl DbInner {
         // It stays on the list until it has its new name: what is on no list is garbage for others meanwhile.
         let recycled = state.recycled_wals.front().copied().filter(|_| state.deletions_disabled == 0);
         let track_predecessors = self.options().track_and_verify_wals;
-        let created = MutexGuard::unlocked(state, || -> Result<WalWriter> {
+        let create = || -> Result<WalWriter> {
             let mut writer = self.create_wal(number, recycled)?;
             if let Some(old) = log.writer.as_mut().filter(|old| !old.is_broken()) {
                 old.flush()?;
@@ -417,7 +434,8 @@ impl DbInner {
                 }
             }
             Ok(writer)
-        });
+        };
+        let created = MutexGuard::unlocked(state, || thread::catch_panic("making a WAL", create));
         if recycled.is_some() {
             state.recycled_wals.pop_front();
         }
@@ -466,7 +484,7 @@ impl DbInner {
         }
         self.switch_memtables(log, state, families)?;
         let mut targets = Vec::new();
-        let mut request = FlushRequest { families: Vec::new(), reason };
+        let mut request = FlushRequest { families: Vec::new(), reason, is_group: false };
         for id in families {
             let Some(family) = state.families.get_mut(id) else { continue };
             let Some(newest) = family.imm.first() else { continue };
@@ -606,11 +624,7 @@ impl DbInner {
         let bits = self.attention.load(Ordering::Acquire);
         if bits & attention::WAL_FULL != 0 {
             self.attention.fetch_and(!attention::WAL_FULL, Ordering::AcqRel);
-            if let Some(oldest) = state.live_wals.front().map(|wal| wal.number) {
-                let needs = |id: &u32| state.versions.family(*id).is_some_and(|family| family.log_number() <= oldest);
-                let ids: Vec<u32> = state.families.keys().copied().filter(needs).collect();
-                self.switch_and_queue(&mut log, &mut state, ids, FlushReason::WalFull)?;
-            }
+            self.flush_for_wals(&mut log, &mut state)?;
         }
         if bits & attention::MEMORY_FULL != 0 {
             self.attention.fetch_and(!attention::MEMORY_FULL, Ordering::AcqRel);
@@ -620,22 +634,44 @@ impl DbInner {
                 .filter(|family| !family.mem.is_empty())
                 .min_by_key(|family| family.mem.earliest_sequence())
                 .map(|family| family.data.id);
-            let ids = oldest.into_iter().collect();
-            self.switch_and_queue(&mut log, &mut state, ids, FlushReason::WriteBufferManager)?;
+            let ids: Vec<u32> = oldest.into_iter().collect();
+            self.switch_and_queue(&mut log, &mut state, ids.clone(), ids, FlushReason::WriteBufferManager)?;
         }
         if bits & attention::MEMTABLE_FULL != 0 {
             self.attention.fetch_and(!attention::MEMTABLE_FULL, Ordering::AcqRel);
             let full = |family: &&super::column_family::FamilyState| family.mem.should_flush();
             let ids: Vec<u32> = state.families.values().filter(full).map(|family| family.data.id).collect();
-            self.switch_and_queue(&mut log, &mut state, ids, FlushReason::WriteBufferFull)?;
+            self.switch_and_queue(&mut log, &mut state, ids.clone(), ids, FlushReason::WriteBufferFull)?;
         }
         Ok(())
     }
 
+    /// Flushes what keeps the oldest WAL that is there or, where nobody needs that, the oldest that anybody needs: the others go
+    /// with the next flush.
+    fn flush_for_wals(&self, log: &mut LogState, state: &mut MutexGuard<'_, DbState>) -> Result<()> {
+        let needed = |id: u32| state.versions.family(id).map_or(FileNumber(0), |family| family.log_number());
+        let with_data = || state.families.values().filter(|family| !family.is_empty());
+        let Some(oldest) = with_data().map(|family| needed(family.data.id)).min() else { return Ok(()) };
+        let oldest = oldest.max(log.oldest_wal);
+        let holding = || with_data().filter(|family| needed(family.data.id) <= oldest);
+        // Where memtables wait for their flush, what takes writes began with a later WAL.
+        let began = |family: &super::column_family::FamilyState| match family.imm.first() {
+            Some(newest) => FileNumber(newest.next_log_number()),
+            None => needed(family.data.id),
+        };
+        let to_flush: Vec<u32> = holding().map(|family| family.data.id).collect();
+        let to_switch = holding().filter(|family| began(family) <= oldest).map(|family| family.data.id).collect();
+        self.switch_and_queue(log, state, to_switch, to_flush, FlushReason::WalFull)?;
+        log.asked_wal = oldest;
+        Ok(())
+    }
+
+    /// Switches the memtables of some families and queues the flush of `ids`.
     fn switch_and_queue(
         &self,
         log: &mut LogState,
         state: &mut MutexGuard<'_, DbState>,
+        mut switch: Vec<u32>,
         mut ids: Vec<u32>,
         reason: FlushReason,
     ) -> Result<()> {
@@ -644,9 +680,10 @@ impl DbInner {
         }
         if self.options().atomic_flush {
             ids = state.families.keys().copied().collect();
+            switch.clone_from(&ids);
         }
         let before = log.current_number();
-        self.switch_memtables(log, state, &ids)?;
+        self.switch_memtables(log, state, &switch)?;
         if let (Some(old), Some(new)) = (log.unsynced.last(), &log.writer)
             && old.number() == before
         {
@@ -659,7 +696,7 @@ impl DbInner {
                 }
             }
         }
-        self.queue_flush(state, FlushRequest { families: ids, reason });
+        self.queue_flush(state, FlushRequest { families: ids, reason, is_group: false });
         Ok(())
     }
 
@@ -816,7 +853,9 @@ impl GroupExecutor for Executor<'_> {
         }
         let mut wal_bytes = None;
         if !group.flags().disable_wal {
-            match db.append_group(&mut log, group, first_sequence) {
+            // The file system may be somebody else's.
+            let append = || db.append_group(&mut log, group, first_sequence);
+            match thread::catch_panic("appending to the WAL", append) {
                 Ok(written) => wal_bytes = Some(written),
                 Err(error) => {
                     // Whatever failed, another WAL or the directory perhaps: the record may be in this one.
@@ -851,8 +890,10 @@ impl GroupExecutor for Executor<'_> {
         // Families were checked before the batch queued up; one that was dropped since then needs nothing any more.
         let protections = batch.protections();
         let full = &mut || self.db.raise(attention::MEMTABLE_FULL);
-        insert_records(records, protections, sequence, targets, Some(self.db), full)?;
-        Ok(())
+        // Comparators and prefix extractors run here.
+        thread::catch_panic("the insertion", || {
+            insert_records(records, protections, sequence, targets, Some(self.db), full).map(|_| ())
+        })
     }
 
     #[inline]
@@ -910,7 +951,7 @@ impl DbInner {
         let count = group.batches().map(WriteBatch::wal_count).sum();
         let written = writer.append_group(first, count, part_bytes, parts)?;
         log.total_bytes += written as u64;
-        if log.total_bytes > log.max_total_bytes {
+        if log.total_bytes > log.max_total_bytes && log.oldest_wal > log.asked_wal {
             self.raise(attention::WAL_FULL);
         }
         let sync = group.flags().sync;

@@ -70,6 +70,15 @@ struct InnerNode {
     children: [AtomicPtr<Node>; SLOTS],
 }
 
+/// Releases the lock of a node if a comparator panics; nothing was published then. Forgotten where all goes well.
+struct ReleaseOnUnwind<'a>(&'a Node);
+
+impl Drop for ReleaseOnUnwind<'_> {
+    fn drop(&mut self) {
+        self.0.release_lock();
+    }
+}
+
 /// The permutation of a node: the count in the low four bits, then slot numbers in key order, then the free slots.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Permutation(u64);
@@ -369,9 +378,12 @@ impl Index {
         entry: Entry,
     ) -> Result<(), Duplicate> {
         let leaf = self.lock_right(leaf.0, target);
+        let unlock = ReleaseOnUnwind(leaf);
         let permutation = leaf.load_permutation();
         let rank = self.rank(leaf, permutation, target, Count::Before);
-        if self.is_duplicate(leaf, permutation, rank, target) {
+        let is_duplicate = self.is_duplicate(leaf, permutation, rank, target);
+        std::mem::forget(unlock);
+        if is_duplicate {
             leaf.release_lock();
             return Err(Duplicate);
         }
@@ -383,13 +395,16 @@ impl Index {
     #[inline]
     fn lock_right<'a>(&'a self, mut node: &'a Node, target: &Target<'_>) -> &'a Node {
         node.acquire_lock();
+        let mut unlock = ReleaseOnUnwind(node);
         while self.is_right_of(node, target, Count::BeforeOrEqual) {
             // SAFETY: a node with a high key has a right neighbour.
             let right = unsafe { &*node.next.load(Acquire) };
             right.acquire_lock();
             node.release_lock();
             node = right;
+            unlock.0 = node;
         }
+        std::mem::forget(unlock);
         node
     }
 
@@ -525,7 +540,9 @@ impl Index {
             drop(growing);
         }
         let parent = self.lock_right(self.descend(&target, Count::BeforeOrEqual, level), &target);
+        let unlock = ReleaseOnUnwind(parent);
         let rank = self.rank(parent, parent.load_permutation(), &target, Count::Before);
+        std::mem::forget(unlock);
         self.insert_locked(arena, parent, rank, word, low, Some(right));
     }
 

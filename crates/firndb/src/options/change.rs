@@ -30,6 +30,10 @@ pub fn change_column_family_options(
     }
     let mut changed = cf.clone();
     changed.apply_map(map.iter().copied(), &running())?;
+    if changed.max_write_buffer_number <= 0 {
+        // An open raises it; here writers would wait for ever.
+        return Err(Error::invalid_argument("max_write_buffer_number must be greater than zero"));
+    }
     validate_column_family_options(db, name, &changed)?;
     Ok(changed)
 }

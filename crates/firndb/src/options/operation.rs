@@ -139,7 +139,7 @@ pub struct FlushOptions {
     pub allow_write_stall: bool,
     /// Flush the named column families atomically even where `atomic_flush` is off. Default: false.
     pub force_atomic_flush: bool,
-    /// Return only when listeners were called. Default: false.
+    /// Return only when listeners were told that the flush is done; for flushes that wait. Default: false.
     pub listener_wait: bool,
 }
 

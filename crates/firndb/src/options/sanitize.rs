@@ -199,7 +199,8 @@ fn sanitize_shape(db: &DbOptions, cf: &mut ColumnFamilyOptions) {
     if cf.max_compaction_bytes == 0 && !by_ratio {
         cf.max_compaction_bytes = cf.target_file_size_base.saturating_mul(25);
     }
-    let levels = usize::try_from(cf.num_levels).unwrap_or(1);
+    // More are refused later.
+    let levels = usize::try_from(cf.num_levels.min(super::validate::MAX_LEVELS)).unwrap_or(1);
     if cf.max_bytes_for_level_multiplier_additional.len() < levels {
         cf.max_bytes_for_level_multiplier_additional.resize(levels, 1);
     }

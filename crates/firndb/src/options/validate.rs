@@ -166,6 +166,9 @@ fn validate_memtables(db: &DbOptions, name: &str, cf: &ColumnFamilyOptions) -> R
     Ok(())
 }
 
+/// More levels than any tree can fill; every version has a list for each.
+pub(super) const MAX_LEVELS: i32 = 1024;
+
 fn validate_shape(db: &DbOptions, cf: &ColumnFamilyOptions) -> Result<()> {
     let style = cf.compaction_style;
     let paths = if cf.cf_paths.is_empty() { db.db_paths.len() } else { cf.cf_paths.len() };
@@ -174,6 +177,9 @@ fn validate_shape(db: &DbOptions, cf: &ColumnFamilyOptions) -> Result<()> {
     }
     if paths > 4 {
         return unsupported("More than four DB paths are not supported yet. ");
+    }
+    if cf.num_levels > MAX_LEVELS {
+        return invalid(format!("num_levels must not be greater than {MAX_LEVELS}"));
     }
     let explicit = |seconds: u64| seconds > 0 && seconds != DERIVED_SECONDS;
     if cf.table_factory.block_based().is_none() {

@@ -1,7 +1,7 @@
 //! Events: what a database tells its listeners.
 //!
 //! The rooms that do the work fill in an info structure and call every listener, on their own thread and without the database
-//! mutex. Listeners must return soon and must not panic. [`Listeners`] are those of one database, in their order.
+//! mutex. Listeners must return soon. [`Listeners`] are those of one database, in their order.
 //!
 //! In a quiet database, writing, flushing and compacting tells: memtable sealed, flush begins, table file started, table file
 //! created, flush completed; compaction begins, subcompaction begins, table file started and created, subcompaction
@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use firn_env::thread;
 use firn_format::compression::CompressionType;
 use firn_format::properties::TableProperties;
 use firn_format::{Error, option_enum};
@@ -343,10 +344,14 @@ pub struct ErrorRecoveryInfo {
 
 /// Something that wants to know what a database does. Every method does nothing unless it is implemented.
 ///
-/// Methods are called on the thread that does the work, without the database mutex; they must return soon and must not panic
-/// (a panic in a background job ends that job with a fatal error).
-/// What they may not do is wait for the work that they are told of; [`on_memtable_sealed`](Self::on_memtable_sealed),
-/// moreover, runs at the head of the write queue and must not write.
+/// Methods are called on the thread that does the work, without the database mutex; they must return soon. A panic in a method
+/// that tells of a flush, a compaction, or a table that one of them makes, is a fatal background error; everywhere else it ends
+/// nothing but the call.
+///
+/// What they may not do is wait for the work that they are told of: a flush for that flush, a compaction for that compaction.
+/// [`on_memtable_sealed`](Self::on_memtable_sealed) and
+/// [`on_stall_conditions_changed`](Self::on_stall_conditions_changed), moreover, may run at the head of the write queue: a write,
+/// a flush, or a change of options from there waits for itself. Reading is always allowed, and so is dropping a handle, even the last one.
 pub trait EventListener: Send + Sync {
     /// The name under which OPTIONS files list the listener; those without are not listed.
     fn name(&self) -> &str {
@@ -488,9 +493,21 @@ impl Listeners {
         self.0.is_empty()
     }
 
-    /// Calls every listener. The caller holds no lock.
+    /// Calls every listener. The caller holds no lock, and turns a panic into the error of the job that it is part of.
     pub fn tell(&self, mut call: impl FnMut(&dyn EventListener)) {
         self.0.iter().for_each(|listener| call(&**listener));
+    }
+
+    /// Calls every listener, where nothing may fail for what a listener does: a panic, which the panic hook has reported, ends
+    /// the call that it comes from.
+    pub fn tell_calmly(&self, mut call: impl FnMut(&dyn EventListener)) {
+        for listener in &*self.0 {
+            let call = || {
+                call(&**listener);
+                Ok(())
+            };
+            let _ = thread::catch_panic("a listener", call);
+        }
     }
 
     /// Those that want to hear of operations on files.

@@ -124,7 +124,7 @@ impl TableReporter {
             job: self.job,
             error: error.cloned(),
         };
-        self.listeners.tell(|listener| listener.on_table_file_deleted(&info));
+        self.listeners.tell_calmly(|listener| listener.on_table_file_deleted(&info));
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use firn_env::thread;
 use firn_error::{Error, Result};
 use firn_format::filename;
 use firn_format::key::FileNumber;
@@ -53,7 +54,13 @@ pub(super) struct Failure {
 impl PendingWrite {
     /// Second step of a change, without the mutex: builds the versions, appends and syncs the records.
     pub fn write(mut self) -> WriteOutcome {
-        let result = self.build_and_write();
+        let new_manifest = self.snapshot.as_ref().map(|(number, _)| *number);
+        let result = thread::catch_panic("writing the MANIFEST", || Ok(self.build_and_write()));
+        let result = result.unwrap_or_else(|error| {
+            // Somebody else's file system may panic. How far things went is unknown, so nothing is appended any more.
+            let uncertain_manifest = new_manifest;
+            Err(Failure { error, may_be_durable: true, uncertain_manifest, intact_writer: None })
+        });
         WriteOutcome { edits: self.edits, new_family: self.new_family, result }
     }
 

@@ -29,6 +29,32 @@ impl From<u32> for ColumnFamilyId {
     }
 }
 
+/// Where a record of a batch goes: a column family by its number, or by its handle, which also says of which database.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordTarget {
+    id: u32,
+    owner: u64,
+}
+
+impl RecordTarget {
+    /// The column family with the number `id` of the database `owner`; 0 is any.
+    pub(crate) fn new(id: u32, owner: u64) -> Self {
+        Self { id, owner }
+    }
+}
+
+impl From<ColumnFamilyId> for RecordTarget {
+    fn from(id: ColumnFamilyId) -> Self {
+        Self::new(id.0, 0)
+    }
+}
+
+impl From<u32> for RecordTarget {
+    fn from(id: u32) -> Self {
+        Self::new(id, 0)
+    }
+}
+
 /// Which kinds of records a batch holds.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct ContentFlags(u16);
@@ -133,6 +159,8 @@ pub struct WriteBatch {
     wal_end: Option<SavePoint>,
     /// One per counted record, when the batch is protected.
     protections: Option<Vec<Protection>>,
+    /// The database whose handles were used; 0 if none was.
+    owner: u64,
 }
 
 impl Default for WriteBatch {
@@ -172,6 +200,7 @@ impl WriteBatch {
             save_points: Vec::new(),
             wal_end: None,
             protections: None,
+            owner: 0,
         }
     }
 
@@ -191,7 +220,7 @@ impl WriteBatch {
             flags = flags.with(ContentFlags::of(&record?));
         }
         let count = batch::count(&bytes);
-        Ok(Self { bytes, count, flags, max_bytes: 0, save_points: Vec::new(), wal_end: None, protections: None })
+        Ok(Self { bytes, count, flags, ..Self::new() })
     }
 
     /// The bytes of the batch: header and records.
@@ -253,9 +282,33 @@ impl WriteBatch {
         self.flags = ContentFlags::default();
         self.save_points.clear();
         self.wal_end = None;
+        self.owner = 0;
         if let Some(protections) = &mut self.protections {
             protections.clear();
         }
+    }
+
+    /// The database whose handles were used; 0 if none was.
+    #[inline]
+    pub(crate) fn owner(&self) -> u64 {
+        self.owner
+    }
+
+    /// The number of a column family, unless the batch has records for another database.
+    #[inline]
+    fn family_of(&mut self, target: RecordTarget) -> Result<u32> {
+        if target.owner != self.owner {
+            self.take_owner(target.owner)?;
+        }
+        Ok(target.id)
+    }
+
+    fn take_owner(&mut self, owner: u64) -> Result<()> {
+        if owner != 0 && self.owner != 0 {
+            return Err(Error::invalid_argument("a batch cannot have records for column families of two databases"));
+        }
+        self.owner = self.owner.max(owner);
+        Ok(())
     }
 
     /// Sets `key` to `value` in the default column family.
@@ -274,14 +327,14 @@ impl WriteBatch {
     #[inline]
     pub fn put_cf(
         &mut self,
-        cf: impl Into<ColumnFamilyId>,
+        cf: impl Into<RecordTarget>,
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         check_key(key)?;
         check_value(value)?;
-        let cf = cf.into().0;
+        let cf = self.family_of(cf.into())?;
         let entry = (cf, ValueType::Value, key, value);
         self.counted(ContentFlags::PUT, entry, |bytes| batch::append_put(bytes, cf, key, value))
     }
@@ -292,7 +345,7 @@ impl WriteBatch {
     /// As for [`put`](Self::put).
     pub fn timed_put_cf(
         &mut self,
-        cf: impl Into<ColumnFamilyId>,
+        cf: impl Into<RecordTarget>,
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
         write_time_secs: u64,
@@ -300,7 +353,7 @@ impl WriteBatch {
         let (key, value) = (key.as_ref(), value.as_ref());
         check_key(key)?;
         check_value(value)?;
-        let cf = cf.into().0;
+        let cf = self.family_of(cf.into())?;
         if write_time_secs == batch::UNKNOWN_WRITE_TIME_SECS {
             return self.put_cf(cf, key, value);
         }
@@ -324,10 +377,10 @@ impl WriteBatch {
     /// # Errors
     /// As for [`put`](Self::put).
     #[inline]
-    pub fn delete_cf(&mut self, cf: impl Into<ColumnFamilyId>, key: impl AsRef<[u8]>) -> Result<()> {
+    pub fn delete_cf(&mut self, cf: impl Into<RecordTarget>, key: impl AsRef<[u8]>) -> Result<()> {
         let key = key.as_ref();
         check_key(key)?;
-        let cf = cf.into().0;
+        let cf = self.family_of(cf.into())?;
         let entry = (cf, ValueType::Deletion, key, &[][..]);
         self.counted(ContentFlags::DELETE, entry, |bytes| batch::append_delete(bytes, cf, key))
     }
@@ -344,10 +397,10 @@ impl WriteBatch {
     ///
     /// # Errors
     /// As for [`put`](Self::put).
-    pub fn single_delete_cf(&mut self, cf: impl Into<ColumnFamilyId>, key: impl AsRef<[u8]>) -> Result<()> {
+    pub fn single_delete_cf(&mut self, cf: impl Into<RecordTarget>, key: impl AsRef<[u8]>) -> Result<()> {
         let key = key.as_ref();
         check_key(key)?;
-        let cf = cf.into().0;
+        let cf = self.family_of(cf.into())?;
         let entry = (cf, ValueType::SingleDeletion, key, &[][..]);
         self.counted(ContentFlags::SINGLE_DELETE, entry, |bytes| batch::append_single_delete(bytes, cf, key))
     }
@@ -366,7 +419,7 @@ impl WriteBatch {
     /// As for [`put`](Self::put). The order of the ends is checked when the batch is written.
     pub fn delete_range_cf(
         &mut self,
-        cf: impl Into<ColumnFamilyId>,
+        cf: impl Into<RecordTarget>,
         begin: impl AsRef<[u8]>,
         end: impl AsRef<[u8]>,
     ) -> Result<()> {
@@ -375,7 +428,7 @@ impl WriteBatch {
         if end.len() > MAX_KEY_BYTES {
             return Err(Error::invalid_argument("end key is too large"));
         }
-        let cf = cf.into().0;
+        let cf = self.family_of(cf.into())?;
         let entry = (cf, ValueType::RangeDeletion, begin, end);
         self.counted(ContentFlags::DELETE_RANGE, entry, |bytes| batch::append_delete_range(bytes, cf, begin, end))
     }
@@ -394,14 +447,14 @@ impl WriteBatch {
     /// As for [`put`](Self::put).
     pub fn merge_cf(
         &mut self,
-        cf: impl Into<ColumnFamilyId>,
+        cf: impl Into<RecordTarget>,
         key: impl AsRef<[u8]>,
         operand: impl AsRef<[u8]>,
     ) -> Result<()> {
         let (key, operand) = (key.as_ref(), operand.as_ref());
         check_key(key)?;
         check_value(operand)?;
-        let cf = cf.into().0;
+        let cf = self.family_of(cf.into())?;
         let entry = (cf, ValueType::Merge, key, operand);
         self.counted(ContentFlags::MERGE, entry, |bytes| batch::append_merge(bytes, cf, key, operand))
     }
@@ -422,6 +475,9 @@ impl WriteBatch {
     /// # Errors
     /// `Aborted` when the batch would exceed its limit; `Corruption` when the batch is protected and the other malformed.
     pub fn append(&mut self, other: &Self) -> Result<()> {
+        if other.owner != self.owner {
+            self.take_owner(other.owner)?;
+        }
         let before = self.here();
         self.bytes.extend_from_slice(other.record_bytes());
         self.flags = self.flags.with(other.flags);

@@ -15,4 +15,4 @@ pub mod replay;
 pub mod wal;
 
 pub(crate) use batch::RecordProtections;
-pub use batch::{BatchHandler, ColumnFamilyId, ContentFlags, WriteBatch};
+pub use batch::{BatchHandler, ColumnFamilyId, ContentFlags, RecordTarget, WriteBatch};

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use firn_env::sync::MutexGuard;
 use firn_env::sync::atomic::Ordering;
-use firn_env::{log_event, log_info};
+use firn_env::{log_event, log_info, thread};
 use firn_error::{Error, Result};
 use firn_format::key::{InternalKey, SequenceNumber, ValueType, extract_footer};
 use firn_format::version_edit::VersionEdit;
@@ -184,7 +184,7 @@ impl DbInner {
     fn commit_ingestion(&self, families: &[FamilyIngestion], preparation: &mut Preparation<'_>) -> Result<()> {
         // Most of it now, since writers wait for what is left.
         self.flush_wal(true)?;
-        let _front = self.writers.enter_exclusive();
+        let front = self.writers.enter_exclusive();
         self.flush_what_overlaps(families)?;
         self.flush_wal(true)?;
         let mut state = self.state.lock();
@@ -201,7 +201,8 @@ impl DbInner {
             families.iter().filter_map(|family| self.ingestion_plan(&state, family)).map(Arc::new).collect();
         let others: Vec<Arc<CompactionPlan>> = state.running.clone();
         state.running.extend(plans.iter().map(Arc::clone));
-        let outcome = self.place_and_log(&mut state, families, &plans, &others, preparation);
+        let place = || self.place_and_log(&mut state, families, &plans, &others, preparation);
+        let outcome = thread::catch_panic("the ingestion", place);
         state.running.retain(|running| !plans.iter().any(|plan| Arc::ptr_eq(plan, running)));
         let mut retired = Retired::default();
         families.iter().for_each(|family| retired.absorb(self.install_super_version(&mut state, family.data.id)));
@@ -209,10 +210,11 @@ impl DbInner {
         let last = families.last().and_then(|family| state.versions.family(family.data.id));
         let counts: Vec<usize> =
             last.map(|versions| versions.current().levels().iter().map(Vec::len).collect()).unwrap_or_default();
-        MutexGuard::unlocked(&mut state, || {
-            drop(retired);
-            outcome.map(|placements| self.report_ingestion(families, &placements, &counts))
-        })
+        drop(state);
+        // Listeners may write.
+        drop(front);
+        drop(retired);
+        outcome.map(|placements| self.report_ingestion(families, &placements, &counts))
     }
 
     /// Stands for the ingestion among the running compactions.
@@ -392,7 +394,7 @@ impl DbInner {
                     global_sequence: placement.sequence.get(),
                     table_properties: Some(Arc::clone(&file.properties)),
                 };
-                self.listeners.tell(|listener| listener.on_external_file_ingested(&info));
+                self.listeners.tell_calmly(|listener| listener.on_external_file_ingested(&info));
             }
         }
     }
