@@ -12,6 +12,7 @@
 pub mod blocks;
 pub mod codecs;
 pub mod files;
+pub mod hostile;
 pub mod input;
 pub mod logs;
 pub mod mutate;

@@ -26,8 +26,11 @@ pub struct BlockCursor {
     next_restart: u32,
     /// Entries of the restart interval before the current one, oldest first; filled by moves backwards.
     behind: Vec<Behind>,
-    /// Their keys, one behind the other.
+    /// What of each of their keys the next entry does not share, one behind the other: never more than the block holds,
+    /// however long the keys are.
     behind_keys: Vec<u8>,
+    /// What the entry that was read last shares with the key before; kept only while entries are noted.
+    noted_shared: u32,
 }
 
 /// Offsets in the payload, which has less than 4 GiB.
@@ -35,7 +38,9 @@ pub struct BlockCursor {
 struct Behind {
     entry_start: u32,
     next_entry: u32,
-    /// Where the key starts in `behind_keys`.
+    /// Bytes of the key that the next entry's key begins with.
+    shared: u32,
+    /// Where the others start in `behind_keys`.
     key_start: u32,
     value_start: u32,
     value_end: u32,
@@ -123,6 +128,12 @@ impl BlockCursor {
     /// Reads the entry at `next_entry`, which must not be the end.
     #[inline(always)]
     fn advance(&mut self, block: BlockView<'_>) -> Result<()> {
+        self.read_entry::<false>(block)
+    }
+
+    /// As [`advance`](Self::advance); with `NOTE`, what is lost of the key before goes to `behind_keys`.
+    #[inline(always)]
+    fn read_entry<const NOTE: bool>(&mut self, block: BlockView<'_>) -> Result<()> {
         let entries = block.entries();
         let at = self.next_entry;
         let mut at_restart = false;
@@ -162,6 +173,10 @@ impl BlockCursor {
                 return Err(bad_entry());
             }
         }
+        if NOTE {
+            append(&mut self.behind_keys, self.key.get(entry.shared as usize..).unwrap_or_default());
+            self.noted_shared = entry.shared;
+        }
         self.key.truncate(entry.shared as usize);
         append(&mut self.key, delta);
         self.entry_start = at;
@@ -193,7 +208,6 @@ impl BlockCursor {
             return Ok(false);
         }
         self.read_interval(block, block.layout.num_restarts - 1, block.layout.entries_end as usize)?;
-        self.step_back(block)?;
         Ok(self.valid)
     }
 
@@ -253,13 +267,14 @@ impl BlockCursor {
             }
             let restart = self.restart_before(block, end).inspect_err(|_| self.valid = false)?;
             self.read_interval(block, restart, end)?;
+        } else {
+            self.step_back(block)?;
         }
-        self.step_back(block)?;
         Ok(self.valid)
     }
 
-    /// Notes the entries from restart point `restart` to `end`: they can only be read forwards, so they are read once and
-    /// handed out from the end.
+    /// Moves to the last entry before `end` and notes those from restart point `restart` to there: they can only be read
+    /// forwards, so they are read once and handed out from the end.
     fn read_interval(&mut self, block: BlockView<'_>, restart: u32, end: usize) -> Result<()> {
         self.rewind_to_restart(block, restart)?;
         self.behind.clear();
@@ -267,31 +282,31 @@ impl BlockCursor {
         self.behind_keys.clear();
         let offset = |at: usize| u32::try_from(at).map_err(|_| bad_entry());
         while self.next_entry < end {
-            self.advance(block)?;
-            if self.behind.is_empty() {
-                self.behind_keys.reserve((USUAL_INTERVAL * (self.key.len() + 2)).min(4096));
-            }
-            self.behind.push(Behind {
+            let has_before = self.valid;
+            let before = Behind {
                 entry_start: offset(self.entry_start)?,
                 next_entry: offset(self.next_entry)?,
+                shared: 0,
                 key_start: offset(self.behind_keys.len())?,
                 value_start: offset(self.value_start)?,
                 value_end: offset(self.value_end)?,
-            });
-            append(&mut self.behind_keys, &self.key);
+            };
+            self.read_entry::<true>(block)?;
+            if has_before {
+                self.behind.push(Behind { shared: self.noted_shared, ..before });
+            }
         }
-        self.valid = false;
         Ok(())
     }
 
-    /// Moves to the last of the entries that were noted; there is none only where the interval had none.
+    /// Moves to the last of the entries that were noted, of which there must be some.
     fn step_back(&mut self, block: BlockView<'_>) -> Result<()> {
         let Some(entry) = self.behind.pop() else {
             self.valid = false;
             return Ok(());
         };
         let key_start = entry.key_start as usize;
-        self.key.clear();
+        self.key.truncate(entry.shared as usize);
         append(&mut self.key, self.behind_keys.get(key_start..).unwrap_or_default());
         self.behind_keys.truncate(key_start);
         self.entry_start = entry.entry_start as usize;
@@ -410,5 +425,32 @@ impl<'a> BlockIter<'a> {
     /// Where the value of the entry that the last move reached lies in the payload.
     pub fn value_range(&self) -> Range<usize> {
         self.cursor.value_range()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{BlockBuilder, BlockBuilderOptions};
+    use super::*;
+
+    #[test]
+    fn a_walk_back_over_long_keys_that_share_almost_all_takes_no_more_than_the_block() {
+        let options = BlockBuilderOptions { restart_interval: 1 << 20, ..BlockBuilderOptions::default() };
+        let mut builder = BlockBuilder::new(&options);
+        let stem = vec![b'k'; 50_000];
+        let key = |n: u32| [stem.as_slice(), &n.to_be_bytes()].concat();
+        for n in 0..2000 {
+            builder.add(&key(n), b"value");
+        }
+        let payload = builder.finish().to_vec();
+        let view = BlockView::parse(&payload).unwrap();
+        let mut cursor = BlockCursor::new();
+        assert!(cursor.seek_to_last(view).unwrap());
+        for n in (0..2000).rev() {
+            assert!(cursor.key() == key(n), "entry {n}");
+            assert_eq!(cursor.value(view), b"value");
+            assert_eq!(cursor.prev(view).unwrap(), n > 0);
+        }
+        assert!(cursor.behind_keys.capacity() < 2 * payload.len(), "{} bytes", cursor.behind_keys.capacity());
     }
 }

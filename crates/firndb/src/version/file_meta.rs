@@ -176,7 +176,7 @@ impl FileMetaData {
 
     /// The same file at another place, sharing `handle`.
     pub(crate) fn with_handle(file: NewFile, handle: Arc<FileHandle>) -> Self {
-        let compensated_file_size = file.file_size.saturating_add(file.compensated_range_deletion_size);
+        let compensated_file_size = file.file_size.saturating_add(file.compensated_range_deletion_size).min(1 << 50);
         let marked_for_compaction = AtomicBool::new(file.marked_for_compaction);
         Self {
             file,
@@ -219,7 +219,8 @@ impl FileMetaData {
     }
 
     pub(crate) fn set_compensated_file_size(&mut self, bytes: u64) {
-        self.compensated_file_size = bytes;
+        // Numbers of a file may lie; sizes of many files are added up.
+        self.compensated_file_size = bytes.min(1 << 50);
     }
 
     pub(crate) fn set_epoch_number(&mut self, epoch_number: u64) {
