@@ -120,7 +120,7 @@ fn read_table(bytes: &[u8], flags: u8) -> firn_error::Result<()> {
     let _ = table.verify_checksums(&options).inspect_err(check);
     let _ = table.anchors(&options).inspect_err(check);
     let _ = table.filter_partitions(&options).inspect_err(check);
-    let _ = table.range_tombstones()?;
+    let _ = table.range_tombstones();
     let _ = table.meta_blocks();
     forwards.and(backwards)
 }

@@ -39,8 +39,8 @@ fn read_all(env: &Env, bytes: &[u8]) -> Result<Entries> {
     iterator.status()?;
     table.verify_checksums(&TableReadOptions::default())?;
     table.anchors(&TableReadOptions::default())?;
-    for tombstone in table.range_tombstones()? {
-        entries.push((tombstone.start, tombstone.end));
+    for tombstone in table.range_tombstones() {
+        entries.push((tombstone.start.clone(), tombstone.end.clone()));
     }
     Ok(entries)
 }

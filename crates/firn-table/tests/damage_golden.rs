@@ -94,8 +94,8 @@ impl Tables {
         iterator.status()?;
         table.verify_checksums(&options)?;
         table.anchors(&options)?;
-        for tombstone in table.range_tombstones()? {
-            entries.push((tombstone.start, tombstone.end));
+        for tombstone in table.range_tombstones() {
+            entries.push((tombstone.start.clone(), tombstone.end.clone()));
         }
         Ok((entries, has_checksums))
     }

@@ -85,7 +85,7 @@ fn check(path: &Path) -> Result<u64> {
         iterator.next();
     }
     iterator.status()?;
-    let count = forward.len() as u64 + table.range_tombstones()?.len() as u64;
+    let count = forward.len() as u64 + table.range_tombstones().len() as u64;
     let properties = table.properties();
     if properties.num_entries != 0 {
         assert_eq!(count, properties.num_entries, "{}", path.display());

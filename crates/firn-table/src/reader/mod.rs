@@ -29,7 +29,7 @@ use firn_format::filter::BUILTIN_COMPATIBILITY_NAME;
 use firn_format::footer::{FOOTER_SIZE, Footer};
 use firn_format::index::{BlockHandle, IndexFormat};
 use firn_format::properties::{CompressionUse, TableProperties, names};
-use firn_format::range_tombstone::{FragmentedRangeTombstones, RangeTombstone};
+use firn_format::range_tombstone::RangeTombstone;
 use firn_format::unique_id::CacheKeyBase;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -95,7 +95,6 @@ pub struct TableReader {
     filter: TableFilter,
     dictionary: Option<DecompressionDictionary>,
     range_tombstones: Vec<RangeTombstone>,
-    fragmented_tombstones: Arc<FragmentedRangeTombstones>,
     block_cache: Option<Arc<BlockCache>>,
     cache_key_base: CacheKeyBase,
     /// Bytes of protection for each entry of a data block in memory.
@@ -139,8 +138,6 @@ impl TableReader {
             global_sequence: properties.global_sequence(options.largest_sequence)?,
         };
         let range_tombstones = meta::read_range_tombstones(&file, &metaindex, &order)?;
-        let fragmented_tombstones =
-            Arc::new(FragmentedRangeTombstones::new(range_tombstones.clone(), &order.comparator));
         let dictionary = match metaindex.find(meta::COMPRESSION_DICTIONARY) {
             Some(handle) => meta::read_dictionary(&file, handle)?,
             None => None,
@@ -185,7 +182,6 @@ impl TableReader {
             filter,
             dictionary,
             range_tombstones,
-            fragmented_tombstones,
             block_cache: options.block_cache.filter(|_| !options.table.no_block_cache),
             cache_key_base,
             block_protection_bytes_per_key: options.block_protection_bytes_per_key,
@@ -226,17 +222,10 @@ impl TableReader {
         self.order.global_sequence
     }
 
-    /// The range tombstones of the file, as they were written: possibly overlapping and unordered.
-    ///
-    /// # Errors
-    /// None; they were read when the table was opened.
-    pub fn range_tombstones(&self) -> Result<Vec<RangeTombstone>> {
-        Ok(self.range_tombstones.clone())
-    }
-
-    /// The range tombstones cut into fragments that do not overlap; empty in most tables. Not cut to the file's bounds.
-    pub fn fragmented_range_tombstones(&self) -> &Arc<FragmentedRangeTombstones> {
-        &self.fragmented_tombstones
+    /// The range tombstones of the file, as they were written: possibly overlapping and unordered, and not cut to the file's
+    /// bounds.
+    pub fn range_tombstones(&self) -> &[RangeTombstone] {
+        &self.range_tombstones
     }
 
     /// Whether the file has range tombstones.

@@ -179,7 +179,7 @@ pub fn list_file_range_deletes(context: &mut Context<'_>) -> Outcome {
         writeln!(context.out, "=== file : {} ===", shown_path(&opened, file))?;
         let path = file.directory.join(file.name.trim_start_matches('/'));
         let table = crate::sst_dump::open(&context.env, &path)?;
-        for tombstone in table.range_tombstones()? {
+        for tombstone in table.range_tombstones() {
             if left == 0 {
                 break;
             }

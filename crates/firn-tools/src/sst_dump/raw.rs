@@ -112,7 +112,7 @@ fn summary(table: &TableReader) -> Result<String> {
         true
     })?;
     let _ = writeln!(text);
-    let tombstones = table.range_tombstones()?;
+    let tombstones = table.range_tombstones();
     if !tombstones.is_empty() {
         let _ = writeln!(text, "Range deletions:\n{RULE}");
         for tombstone in tombstones {

@@ -109,7 +109,7 @@ impl TableScanner<'_> {
             bounds.add(key);
             Ok(())
         })?;
-        for tombstone in table.range_tombstones()? {
+        for tombstone in table.range_tombstones() {
             let start = InternalKey::new(&tombstone.start, tombstone.sequence, ValueType::RangeDeletion);
             bounds.add(start.encoded());
             bounds.extend(InternalKey::range_sentinel(&tombstone.end));
@@ -271,10 +271,10 @@ impl TableFacts {
         let outputs = settings.outputs(&order, self.file.path_id);
         let mut output = TableOutput::create(&outputs, number, 0, times)?;
         for_each_readable(&table, &order, &mut |key, value| output.add(key, value))?;
-        for tombstone in table.range_tombstones()? {
+        for tombstone in table.range_tombstones() {
             let smallest = InternalKey::new(&tombstone.start, tombstone.sequence, ValueType::RangeDeletion);
             let largest = InternalKey::range_sentinel(&tombstone.end);
-            output.add_range_tombstone(OutputTombstone { smallest, largest, tombstone })?;
+            output.add_range_tombstone(OutputTombstone { smallest, largest, tombstone: tombstone.clone() })?;
         }
         let finished = output.finish()?;
         fs.new_directory(&outputs.directory)?.fsync()?;

@@ -35,10 +35,11 @@ pub struct OpenTable {
 }
 
 impl OpenTable {
-    fn new(reader: TableReader) -> Result<Self> {
-        let tombstones = FragmentedRangeTombstones::new(reader.range_tombstones()?, reader.comparator());
-        let tombstones = (!tombstones.is_empty()).then(|| Arc::new(tombstones));
-        Ok(Self { reader: Arc::new(reader), tombstones })
+    fn new(reader: TableReader) -> Self {
+        let fragments = || FragmentedRangeTombstones::new(reader.range_tombstones().to_vec(), reader.comparator());
+        let tombstones = reader.has_range_tombstones().then(fragments);
+        let tombstones = tombstones.filter(|tombstones| !tombstones.is_empty()).map(Arc::new);
+        Self { reader: Arc::new(reader), tombstones }
     }
 
     /// What the properties of the table tell beyond the MANIFEST.
@@ -242,7 +243,7 @@ impl FamilyTables {
             block_protection_bytes_per_key: self.block_protection_bytes_per_key.load(Ordering::Relaxed),
             ..reader
         };
-        let table = OpenTable::new(TableReader::open(source, file.file_size, reader)?)?;
+        let table = OpenTable::new(TableReader::open(source, file.file_size, reader)?);
         let properties_at = table.reader.footer().metaindex.offset;
         self.check_unique_id(file, &table).map_err(|error| blame(error, &path, properties_at))?;
         file.handle().set_stats(table.stats());

@@ -400,7 +400,7 @@ fn key_range(table: &Arc<TableReader>) -> Result<Option<KeyRange>> {
         extend(first, last);
     }
     entries.status()?;
-    for tombstone in table.range_tombstones()? {
+    for tombstone in table.range_tombstones() {
         let start = InternalKey::new(&tombstone.start, tombstone.sequence, ValueType::RangeDeletion);
         extend(start, InternalKey::range_sentinel(&tombstone.end));
     }
@@ -420,6 +420,6 @@ fn own_sequences(table: &Arc<TableReader>) -> Result<OwnSequences> {
         entries.next();
     }
     entries.status()?;
-    table.range_tombstones()?.iter().for_each(|tombstone| count(tombstone.sequence));
+    table.range_tombstones().iter().for_each(|tombstone| count(tombstone.sequence));
     Ok(own)
 }
