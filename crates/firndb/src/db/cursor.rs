@@ -5,7 +5,7 @@
 //! tailing cursor looks anew at every seek.
 
 use std::ops::{Bound, RangeBounds};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use firn_error::{Error, Result};
 use firn_format::comparator::ComparatorKind;
@@ -16,7 +16,9 @@ use firn_table::{PinnedSlice, ValueRef};
 
 use super::DbInner;
 use super::column_family::ColumnFamilyData;
+use super::files::PurgeAtEnd;
 use super::read::table_read_options;
+use super::snapshot::Snapshot;
 use super::super_version::SuperVersion;
 use crate::memtable::{MemTable, MemTableIterator};
 use crate::options::{ReadOptions, ReadTier};
@@ -239,17 +241,19 @@ impl DbInner {
             seeks_by_prefix: by_prefix(&options) && !options.prefix_same_as_start,
             max_sequential_skip: cf.max_sequential_skip_in_iterations,
             max_skippable_internal_keys: options.max_skippable_internal_keys,
+            statistics: self.statistics.clone(),
             ..DbIteratorConfig::new(data.comparator.clone(), view.sequence)
         };
         Ok(Cursor {
-            iterator: Some(DbIterator::new(merged, config)),
+            iterator: DbIterator::new(merged, config),
             error: None,
             options,
             data: Arc::clone(data),
             super_version_number: view.super_version.number,
-            super_version: Some(view.super_version),
+            _super_version: view.super_version,
             counts: self.statistics.clone().map(CursorCounts::new),
             db: Arc::clone(self),
+            _purge: PurgeAtEnd(Weak::clone(&self.this)),
         })
     }
 }
@@ -261,16 +265,18 @@ impl DbInner {
 /// turns false and [`status`](Self::status) tells; check it when a scan ends. May be sent to another thread, not shared.
 /// A cursor keeps memtables and files in use alive: do not hold one longer than needed.
 pub struct Cursor {
-    iterator: Option<DbIterator<Merged>>,
+    iterator: DbIterator<Merged>,
     /// An error of the cursor itself, not of its iterator.
     error: Option<Error>,
     options: ReadOptions,
     data: Arc<ColumnFamilyData>,
-    super_version: Option<Arc<SuperVersion>>,
+    _super_version: Arc<SuperVersion>,
     super_version_number: u64,
     /// What the cursor did, where there are statistics.
     counts: Option<CursorCounts>,
     db: Arc<DbInner>,
+    // The iterator holds blocks and files, the super version those of its version, `data` those of a dropped family.
+    _purge: PurgeAtEnd,
 }
 
 /// What a cursor did; goes into the statistics when the cursor ends.
@@ -281,12 +287,13 @@ struct CursorCounts {
     prev: u64,
     prev_found: u64,
     bytes_read: u64,
+    skipped: u64,
 }
 
 impl CursorCounts {
     fn new(statistics: Arc<Statistics>) -> Self {
         statistics.record_tick(Ticker::NumIteratorCreated, 1);
-        Self { statistics, next: 0, next_found: 0, prev: 0, prev_found: 0, bytes_read: 0 }
+        Self { statistics, next: 0, next_found: 0, prev: 0, prev_found: 0, bytes_read: 0, skipped: 0 }
     }
 
     fn read(&mut self, entry: &DbIterator<Merged>) {
@@ -310,6 +317,7 @@ impl Drop for CursorCounts {
             (Ticker::NumberDbPrev, self.prev),
             (Ticker::NumberDbPrevFound, self.prev_found),
             (Ticker::DbIterBytesRead, self.bytes_read),
+            (Ticker::NumberIterSkip, self.skipped),
             (Ticker::NumIteratorDeleted, 1),
         ] {
             self.statistics.record_tick(ticker, count);
@@ -321,7 +329,7 @@ impl Cursor {
     /// Whether the cursor stands on an entry.
     #[inline]
     pub fn valid(&self) -> bool {
-        self.error.is_none() && self.iterator.as_ref().is_some_and(DbIterator::valid)
+        self.error.is_none() && self.iterator.valid()
     }
 
     /// The error that ended the scan, if one did.
@@ -329,23 +337,22 @@ impl Cursor {
     /// # Errors
     /// That error.
     pub fn status(&self) -> Result<()> {
-        match (&self.error, &self.iterator) {
-            (Some(error), _) => Err(error.clone()),
-            (None, Some(iterator)) => iterator.status(),
-            (None, None) => Ok(()),
+        match &self.error {
+            Some(error) => Err(error.clone()),
+            None => self.iterator.status(),
         }
     }
 
     /// The key; empty when not valid.
     #[inline]
     pub fn key(&self) -> &[u8] {
-        self.iterator.as_ref().filter(|iterator| iterator.valid()).map_or(&[], DbIterator::key)
+        if self.iterator.valid() { self.iterator.key() } else { &[] }
     }
 
     /// The value; empty when not valid.
     #[inline]
     pub fn value(&self) -> &[u8] {
-        self.iterator.as_ref().filter(|iterator| iterator.valid()).map_or(&[], DbIterator::value)
+        if self.iterator.valid() { self.iterator.value() } else { &[] }
     }
 
     /// The value, to be kept beyond the next move and beyond the cursor: without a copy where it lies in a block or a
@@ -360,7 +367,7 @@ impl Cursor {
 
     /// The value where it lies, if that can be kept alive.
     fn pinnable_value(&self) -> Option<ValueRef<'_>> {
-        let source = self.iterator.as_ref().filter(|_| self.valid())?.shown_by_inner()?.current()?;
+        let source = Some(&self.iterator).filter(|_| self.valid())?.shown_by_inner()?.current()?;
         // A timed put carries its time behind the value.
         Some(source.value_ref().truncated(self.value().len())).filter(ValueRef::is_pinnable)
     }
@@ -395,13 +402,13 @@ impl Cursor {
     /// Moves to the next key; does nothing when not valid.
     #[inline]
     pub fn next(&mut self) {
-        if let Some(iterator) = self.iterator.as_mut().filter(|iterator| iterator.valid()) {
-            iterator.next();
+        if self.iterator.valid() {
+            self.iterator.next();
             if let Some(counts) = &mut self.counts {
                 counts.next += 1;
-                if iterator.valid() {
+                if self.iterator.valid() {
                     counts.next_found += 1;
-                    counts.read(iterator);
+                    counts.read(&self.iterator);
                 }
             }
         }
@@ -413,27 +420,40 @@ impl Cursor {
         if self.refuses_backward("ForwardIterator::Prev") {
             return;
         }
-        if let Some(iterator) = self.iterator.as_mut().filter(|iterator| iterator.valid()) {
-            iterator.prev();
+        if self.iterator.valid() {
+            self.iterator.prev();
             if let Some(counts) = &mut self.counts {
                 counts.prev += 1;
-                if iterator.valid() {
+                if self.iterator.valid() {
                     counts.prev_found += 1;
-                    counts.read(iterator);
+                    counts.read(&self.iterator);
                 }
             }
         }
     }
 
-    /// Looks at what is visible now (or at the snapshot of the options); the cursor becomes unpositioned.
+    /// Looks at what is visible now, also where the cursor looked at a snapshot before; the cursor becomes unpositioned.
     ///
     /// # Errors
     /// `NotSupported` for tailing cursors, which do so at every seek, and for databases opened for reading only.
     pub fn refresh(&mut self) -> Result<()> {
+        self.refresh_to(None)
+    }
+
+    /// Looks at what `snapshot` sees; the cursor becomes unpositioned.
+    ///
+    /// # Errors
+    /// As [`refresh`](Self::refresh).
+    pub fn refresh_at(&mut self, snapshot: &Snapshot) -> Result<()> {
+        self.refresh_to(Some(snapshot.clone()))
+    }
+
+    fn refresh_to(&mut self, snapshot: Option<Snapshot>) -> Result<()> {
         if self.options.tailing || self.db.read_only {
             return Err(Error::not_supported("Refresh() is not supported"));
         }
-        self.renew()
+        *self = self.db.cursor(ReadOptions { snapshot, ..self.options.clone() }, &self.data)?;
+        Ok(())
     }
 
     /// A property of the cursor: `rocksdb.iterator.super-version-number`, `rocksdb.iterator.is-key-pinned`,
@@ -450,9 +470,8 @@ impl Cursor {
                 let pinned = self.options.pin_data && self.pinnable_value().is_some();
                 Ok(if pinned { b"1".to_vec() } else { b"0".to_vec() })
             }
-            "rocksdb.iterator.internal-key" => {
-                Ok(self.iterator.as_ref().filter(|i| i.valid()).map_or_else(Vec::new, |i| i.key().to_vec()))
-            }
+            // After "Too many internal keys skipped" it tells from where to go on.
+            "rocksdb.iterator.internal-key" => Ok(self.iterator.position().to_vec()),
             _ => Err(Error::invalid_argument("Unidentified property.")),
         }
     }
@@ -473,13 +492,10 @@ impl Cursor {
             self.error = Some(error);
             return;
         }
-        if let Some(iterator) = &mut self.iterator {
-            let _watch =
-                StopWatch::start(self.db.statistics.as_ref(), &**self.db.env.clock(), HistogramKind::DbSeekMicros);
-            seek(iterator);
-            if let Some(counts) = &mut self.counts {
-                counts.sought(iterator);
-            }
+        let _watch = StopWatch::start(self.db.statistics.as_ref(), &**self.db.env.clock(), HistogramKind::DbSeekMicros);
+        seek(&mut self.iterator);
+        if let Some(counts) = &mut self.counts {
+            counts.sought(&self.iterator);
         }
     }
 
@@ -494,10 +510,9 @@ impl Cursor {
 
 impl Drop for Cursor {
     fn drop(&mut self) {
-        // Iterators hold blocks and files; the super version goes after them.
-        self.iterator = None;
-        self.super_version = None;
-        self.db.purge_after_reader();
+        if let Some(counts) = &mut self.counts {
+            counts.skipped = self.iterator.take_counters().skipped;
+        }
     }
 }
 
@@ -534,6 +549,7 @@ pub struct RangeIterator {
     /// The last key given out at each end; the other end stops before it.
     front_key: Option<Vec<u8>>,
     back_key: Option<Vec<u8>>,
+    _purge: PurgeAtEnd,
 }
 
 /// A key and its value, owned.
@@ -577,6 +593,7 @@ impl RangeIterator {
             back: End::Unopened,
             front_key: None,
             back_key: None,
+            _purge: PurgeAtEnd(Weak::clone(&db.this)),
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use firn_env::log_info;
 use firn_env::sync::atomic::Ordering;
@@ -64,6 +64,19 @@ struct Garbage {
     tables: Vec<(FileNumber, PathBuf)>,
     wals: Vec<FileNumber>,
     manifests: Vec<FileNumber>,
+}
+
+/// Removes, when it goes, the files that became obsolete with its owner. Declared as the last field of what keeps versions
+/// alive: fields are dropped in the order of their declaration.
+#[derive(Clone)]
+pub(crate) struct PurgeAtEnd(pub(crate) Weak<DbInner>);
+
+impl Drop for PurgeAtEnd {
+    fn drop(&mut self) {
+        if let Some(db) = self.0.upgrade() {
+            db.purge_after_reader();
+        }
+    }
 }
 
 /// Files are being removed.

@@ -5,7 +5,7 @@
 //! snapshots and column families keep nothing open.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use firn_error::{Error, Result, SubCode};
 use firn_format::key::{FileNumber, SequenceNumber};
@@ -13,6 +13,7 @@ use firn_table::PinnedSlice;
 
 use super::column_family::ColumnFamilyData;
 use super::cursor::{Cursor, RangeIterator};
+use super::files::PurgeAtEnd;
 use super::report::HandleGuard;
 use super::snapshot::Snapshot;
 use super::{DbInner, open};
@@ -47,13 +48,15 @@ pub struct ColumnFamily {
     pub(crate) data: Arc<ColumnFamilyData>,
     /// Tells listeners, if there are any, when the last clone goes.
     _guard: Option<Arc<HandleGuard>>,
+    /// The last handle of a dropped column family may be the last that keeps its tables.
+    _purge: PurgeAtEnd,
 }
 
 impl ColumnFamily {
     pub(crate) fn new(db: &DbInner, data: Arc<ColumnFamilyData>) -> Self {
         let guard = || Arc::new(HandleGuard { listeners: db.listeners.clone(), data: Arc::clone(&data) });
         let _guard = (!db.listeners.is_empty()).then(guard);
-        Self { data, _guard }
+        Self { data, _guard, _purge: PurgeAtEnd(Weak::clone(&db.this)) }
     }
 
     /// The name.

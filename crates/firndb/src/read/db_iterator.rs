@@ -12,7 +12,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use firn_error::{Error, Result};
+use firn_error::{Error, Result, SubCode};
 use firn_format::comparator::InternalKeyComparator;
 use firn_format::iterator::InternalIterator;
 use firn_format::key::{
@@ -23,6 +23,7 @@ use firn_format::slice_transform::{SliceTransform, prefix_of};
 
 use super::merge_context::{MergeContext, OperandOrder};
 use crate::merge::MergeOperator;
+use crate::stats::{Statistics, Ticker, record_tick};
 
 /// The footer that comes after those of all other versions of a key.
 const LAST_FOOTER: u64 = pack_footer(SequenceNumber::ZERO, ValueType::FOR_SEEK_FOR_PREV);
@@ -49,8 +50,10 @@ pub struct DbIteratorConfig {
     pub seeks_by_prefix: bool,
     /// `max_sequential_skip_in_iterations`: hidden versions of one key that are stepped over before seeking. Default 8.
     pub max_sequential_skip: u64,
-    /// `max_skippable_internal_keys`: hidden entries that one call may pass; 0 for any number. Default 0.
+    /// `max_skippable_internal_keys`: hidden entries beyond which one call does not go on; 0 for any number. Default 0.
     pub max_skippable_internal_keys: u64,
+    /// Where reseeks and failed merges are counted.
+    pub statistics: Option<Arc<Statistics>>,
 }
 
 impl DbIteratorConfig {
@@ -67,21 +70,18 @@ impl DbIteratorConfig {
             seeks_by_prefix: false,
             max_sequential_skip: 8,
             max_skippable_internal_keys: 0,
+            statistics: None,
         }
     }
 }
 
-/// What a scan met, for statistics; counts since the last [`DbIterator::take_counters`].
+/// What a scan met; counts since the last [`DbIterator::take_counters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanCounters {
     /// Seeks that replaced long runs of steps (`NUMBER_OF_RESEEKS_IN_ITERATION`).
     pub reseeks: u64,
-    /// Entries passed because they are hidden by newer ones, deleted, or newer than the snapshot.
+    /// Entries passed because they are hidden by newer ones, deleted, or newer than the snapshot (`NUMBER_ITER_SKIP`).
     pub skipped: u64,
-    /// Of these, tombstones.
-    pub skipped_tombstones: u64,
-    /// Full merges.
-    pub merges: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,6 +202,11 @@ impl<I: InternalIterator> DbIterator<I> {
             None if self.valid() => Ok(()),
             None => self.inner.status(),
         }
+    }
+
+    /// The user key that is shown, or where the scan stopped.
+    pub fn position(&self) -> &[u8] {
+        if self.valid() { self.key() } else { &self.saved_key }
     }
 
     /// The internal key of the entry shown; `None` where the cursor does not stand on one (after merges, and backward).
@@ -432,17 +437,47 @@ impl<I: InternalIterator> DbIterator<I> {
         self.shown = Shown::Nothing;
     }
 
-    /// Counts a hidden entry; `false` if that was one too many.
+    /// Counts an entry that is passed.
     #[inline]
-    fn count_skipped(&mut self) -> bool {
+    fn count_skipped(&mut self) {
         self.counters.skipped += 1;
         self.skipped_in_call += 1;
+    }
+
+    /// Whether this call passed so many entries that it must not look at a further one.
+    #[inline]
+    fn skipped_too_many(&self) -> bool {
         let limit = self.config.max_skippable_internal_keys;
-        if limit > 0 && self.skipped_in_call > limit {
-            self.fail(Error::incomplete("Too many internal keys skipped."));
+        limit > 0 && self.skipped_in_call > limit
+    }
+
+    #[cold]
+    fn fail_as_incomplete(&mut self) {
+        self.fail(Error::incomplete("Too many internal keys skipped."));
+    }
+
+    /// Counts an entry that a call backward looks at, whether it is passed or not; `false` if that is one too many.
+    fn count_backward(&mut self) -> bool {
+        if self.skipped_too_many() {
+            self.fail_as_incomplete();
             return false;
         }
+        self.count_skipped();
         true
+    }
+
+    #[cold]
+    fn fail_to_merge(&mut self, error: Error) {
+        if error.subcode() == SubCode::MergeOperatorFailed {
+            record_tick(self.config.statistics.as_ref(), Ticker::NumberMergeFailures, 1);
+        }
+        self.fail(error);
+    }
+
+    #[cold]
+    fn count_reseek(&mut self) {
+        self.counters.reseeks += 1;
+        record_tick(self.config.statistics.as_ref(), Ticker::NumberReseeksIteration, 1);
     }
 
     /// Goes on forward from these parts; `false` if that led to an error.
@@ -455,7 +490,7 @@ impl<I: InternalIterator> DbIterator<I> {
             return false;
         }
         self.inner.reseek(&self.target);
-        self.counters.reseeks += 1;
+        self.count_reseek();
         true
     }
 
@@ -465,6 +500,7 @@ impl<I: InternalIterator> DbIterator<I> {
     fn find_next(&mut self, mut skipping: bool) {
         self.shown = Shown::Nothing;
         let mut run = 0;
+        let mut too_many = false;
         while self.inner.valid() {
             let key = self.inner.key();
             let Some((user_key, footer)) = key.split_last_chunk::<FOOTER_SIZE>() else {
@@ -479,16 +515,19 @@ impl<I: InternalIterator> DbIterator<I> {
             if self.prefix.is_some() && self.leaves_prefix(user_key) {
                 return;
             }
-            if sequence > self.config.sequence {
-                if self.pass_newer(&mut run, skipping) {
-                    continue;
-                }
-                return;
+            if too_many {
+                return self.fail_as_incomplete();
             }
-            if skipping && self.is_saved_key(user_key) {
-                if !self.count_skipped() {
+            if sequence > self.config.sequence {
+                if !self.pass_newer(&mut run, skipping) {
                     return;
                 }
+                too_many = self.skipped_too_many();
+                continue;
+            }
+            if skipping && self.is_saved_key(user_key) {
+                self.count_skipped();
+                too_many = self.skipped_too_many();
                 run += 1;
                 // The last of all possible versions, a deletion without a number as ingested tables have them, is where
                 // a seek would end.
@@ -513,10 +552,8 @@ impl<I: InternalIterator> DbIterator<I> {
                     self.saved_key.clear();
                     self.saved_key.extend_from_slice(user_key);
                     skipping = true;
-                    self.counters.skipped_tombstones += 1;
-                    if !self.count_skipped() {
-                        return;
-                    }
+                    self.count_skipped();
+                    too_many = self.skipped_too_many();
                     self.inner.next();
                 }
                 Some(ValueType::Merge) => return self.merge_forward(),
@@ -532,16 +569,19 @@ impl<I: InternalIterator> DbIterator<I> {
         }
     }
 
-    /// Passes an entry that is newer than the snapshot. `run` counts such entries in a row.
+    /// Passes an entry that is newer than the snapshot. `run` counts such entries in a row. `false` if that led to an error.
     #[cold]
     fn pass_newer(&mut self, run: &mut u64, skipping: bool) -> bool {
-        if !self.count_skipped() {
-            return false;
+        self.count_skipped();
+        let of_saved_key = skipping && self.is_saved_key(extract_user_key(self.inner.key()));
+        if self.skipped_too_many() {
+            // The call ends here, if anything follows.
+            self.saved_key.clear();
+            self.saved_key.extend_from_slice(extract_user_key(self.inner.key()));
         }
         *run += 1;
         if *run > self.config.max_sequential_skip {
             *run = 0;
-            let of_saved_key = skipping && self.is_saved_key(extract_user_key(self.inner.key()));
             return if of_saved_key {
                 self.reseek(true, SequenceNumber::ZERO, ValueType::FOR_SEEK_FOR_PREV)
             } else {
@@ -593,10 +633,9 @@ impl<I: InternalIterator> DbIterator<I> {
         }
         let base = if has_base { Some(base_value(extract_footer(self.inner.key()), self.inner.value())) } else { None };
         let operator = self.config.merge_operator.as_deref();
-        self.counters.merges += 1;
         match self.operands.merge_over(operator, &self.saved_key, base, &mut self.saved_value) {
             Ok(()) => self.shown = Shown::Saved,
-            Err(error) => self.fail(error),
+            Err(error) => self.fail_to_merge(error),
         }
     }
 
@@ -627,6 +666,9 @@ impl<I: InternalIterator> DbIterator<I> {
     fn skip_back_over_saved_key(&mut self, seek_at_once: bool) -> bool {
         let mut run = 0;
         while !seek_at_once && self.inner.valid() && self.is_saved_key(extract_user_key(self.inner.key())) {
+            if !self.count_backward() {
+                return false;
+            }
             run += 1;
             if run > self.config.max_sequential_skip {
                 break;
@@ -640,7 +682,9 @@ impl<I: InternalIterator> DbIterator<I> {
                 return false;
             }
             self.inner.reseek_for_prev(&self.target);
-            self.counters.reseeks += u64::from(!seek_at_once);
+            if !seek_at_once {
+                self.count_reseek();
+            }
         }
         true
     }
@@ -665,14 +709,12 @@ impl<I: InternalIterator> DbIterator<I> {
             match self.resolve_backward() {
                 Verdict::Live => {
                     self.shown = Shown::Saved;
+                    // One of the versions that were counted is shown.
+                    self.counters.skipped = self.counters.skipped.saturating_sub(1);
                     return;
                 }
-                Verdict::Hidden => {
-                    // The versions beyond the first one were counted as they were passed.
-                    if !self.count_skipped() {
-                        return;
-                    }
-                }
+                Verdict::Hidden if self.skipped_too_many() => return self.fail_as_incomplete(),
+                Verdict::Hidden => {}
                 Verdict::Failed => return,
             }
         }
@@ -694,18 +736,15 @@ impl<I: InternalIterator> DbIterator<I> {
             let footer = extract_footer(key);
             if SequenceNumber(footer >> 8) > self.config.sequence {
                 // This and all that follow of the key are too new.
-                if !self.count_skipped() {
-                    return Verdict::Failed;
-                }
                 if !self.skip_back_over_saved_key(false) {
                     return Verdict::Failed;
                 }
                 break;
             }
-            visible += 1;
-            if visible > 1 && !self.count_skipped() {
+            if !self.count_backward() {
                 return Verdict::Failed;
             }
+            visible += 1;
             if visible > self.config.max_sequential_skip {
                 return self.resolve_by_seek();
             }
@@ -723,7 +762,6 @@ impl<I: InternalIterator> DbIterator<I> {
                 Some(ValueType::Deletion | ValueType::SingleDeletion | ValueType::DeletionWithTimestamp) => {
                     has_base = false;
                     self.operands.reset(OperandOrder::OldestFirst);
-                    self.counters.skipped_tombstones += 1;
                 }
                 Some(ValueType::Merge) => self.operands.push(self.inner.value()),
                 other => {
@@ -747,12 +785,11 @@ impl<I: InternalIterator> DbIterator<I> {
             Some(ValueType::Merge) => {
                 let base = std::mem::take(&mut self.saved_value);
                 let operator = self.config.merge_operator.as_deref();
-                self.counters.merges += 1;
                 let base_value = has_base.then_some(base.as_slice());
                 match self.operands.merge_over(operator, &self.saved_key, base_value, &mut self.saved_value) {
                     Ok(()) => Verdict::Live,
                     Err(error) => {
-                        self.fail(error);
+                        self.fail_to_merge(error);
                         Verdict::Failed
                     }
                 }

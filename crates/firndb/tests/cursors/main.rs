@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod gets;
+mod life;
+mod limits;
 mod prefixes;
 mod ranges;
 mod shared_keys;

@@ -11,7 +11,8 @@ use firndb::{ColumnFamily, Cursor, Db, FileNumber, Options, Snapshot};
 /// A database in a folder of its own. Nothing is compacted unless the test says so.
 pub(crate) struct Tree {
     pub(crate) db: Db,
-    _dir: tempfile::TempDir,
+    pub(crate) options: Options,
+    dir: tempfile::TempDir,
 }
 
 impl Tree {
@@ -23,8 +24,8 @@ impl Tree {
         options.cf.merge_operator = Some(Arc::new(StringAppendOperator::default()));
         change(&mut options);
         let dir = tempfile::tempdir().unwrap();
-        let db = Db::open(dir.path().join("db"), options).unwrap();
-        Self { db, _dir: dir }
+        let db = Db::open(dir.path().join("db"), options.clone()).unwrap();
+        Self { db, options, dir }
     }
 
     /// Prefixes of one byte, in filters of tables and, with `memtable`, of memtables.
@@ -87,6 +88,10 @@ impl Tree {
     /// How many files each level has.
     pub(crate) fn levels(&self) -> Vec<usize> {
         (0..7).map(|level| self.files_at(level).len()).collect()
+    }
+
+    pub(crate) fn path(&self) -> std::path::PathBuf {
+        self.dir.path().join("db")
     }
 
     pub(crate) fn cursor(&self, options: &ReadOptions) -> Cursor {
