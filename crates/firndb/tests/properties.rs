@@ -50,7 +50,6 @@ fn every_integer_property_has_its_value() {
     let expected = [
         "rocksdb.num-running-compaction-sorted-runs",
         "rocksdb.compaction-abort-count",
-        "rocksdb.min-obsolete-sst-number-to-keep",
         "rocksdb.obsolete-sst-files-size",
         "rocksdb.estimate-oldest-key-time",
         "rocksdb.blob-cache-capacity",

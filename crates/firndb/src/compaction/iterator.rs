@@ -101,6 +101,10 @@ pub(crate) struct DropStats {
     pub(crate) single_delete_mismatches: u64,
     /// Single deletions that were dropped without a partner.
     pub(crate) single_delete_fallthroughs: u64,
+    /// Merges that the operator refused, without an end of the job.
+    pub(crate) merge_failures: u64,
+    /// Range tombstones dropped because nothing lies below them; they are among `dropped_obsolete` too.
+    pub(crate) dropped_range_tombstones: u64,
     /// How often a filter had entries skipped unread, so that `input_records` is no measure of the inputs.
     pub(crate) filter_skips: u64,
 }

@@ -84,6 +84,7 @@ impl<I: InternalIterator> CompactionIterator<'_, I> {
                 self.add_merged(pack_footer(newest, ValueType::Value), &output);
             }
             Some(Err((_, MergeFailure::MustMerge))) => {
+                self.stats.merge_failures += 1;
                 self.add_operands();
                 // The base, if there is one, is still needed below them.
                 self.newer_stripe = None;

@@ -31,7 +31,9 @@ use super::output::{FinishedTable, OutputSettings, OutputTimes, TableOutput};
 use super::picker::CompactionPlan;
 use super::split;
 use super::stop::StopSignals;
-use super::tombstones::{CompactionTombstones, OutputBounds, SnapshotStripes, TombstoneDropRules, output_tombstones};
+use super::tombstones::{
+    CompactionTombstones, OutputBounds, OutputTombstones, SnapshotStripes, TombstoneDropRules, output_tombstones,
+};
 use crate::db::workers::Workers;
 use crate::merge::MergeOperator;
 use crate::read::MergingIterator;
@@ -161,6 +163,8 @@ fn add_drops(sum: &mut DropStats, part: &DropStats) {
     sum.dropped_by_filter += part.dropped_by_filter;
     sum.single_delete_mismatches += part.single_delete_mismatches;
     sum.single_delete_fallthroughs += part.single_delete_fallthroughs;
+    sum.merge_failures += part.merge_failures;
+    sum.dropped_range_tombstones += part.dropped_range_tombstones;
     sum.filter_skips += part.filter_skips;
 }
 
@@ -364,6 +368,7 @@ impl<'a> Job<'a> {
             next_fragment: self.first_fragment(part),
             outputs: Vec::new(),
             output_records: 0,
+            dropped_tombstones: 0,
         };
         let mut drops = DropStats::default();
         self.tell(part, |listener, info| listener.on_subcompaction_begin(info), |_| ());
@@ -432,7 +437,10 @@ impl<'a> Job<'a> {
         *drops = *entries.stats();
         entries.status()?;
         self.context.signals.check()?;
-        writer.end()
+        writer.end()?;
+        drops.dropped_range_tombstones = writer.dropped_tombstones;
+        drops.dropped_obsolete += writer.dropped_tombstones;
+        Ok(())
     }
 
     /// The age of the part's outputs: from that of its oldest input to that of its newest key.
@@ -518,6 +526,8 @@ struct PartWriter<'j, 'a> {
     next_fragment: usize,
     outputs: Vec<FinishedTable>,
     output_records: u64,
+    /// Range tombstones that no output has, since nothing lies below them.
+    dropped_tombstones: u64,
 }
 
 struct OpenOutput {
@@ -601,7 +611,9 @@ impl PartWriter<'_, '_> {
         if self.open.is_none() && self.outputs.is_empty() {
             // No point is left; tombstones may be.
             let bounds = OutputBounds { lower: self.part_start(), upper: upper.clone(), upper_is_point: false };
-            if self.tombstones_within(&bounds).is_empty() {
+            let tombstones = self.tombstones_within(&bounds);
+            if tombstones.kept.is_empty() {
+                self.dropped_tombstones += tombstones.dropped;
                 return Ok(());
             }
             self.open = Some(self.create(bounds.lower)?);
@@ -609,9 +621,9 @@ impl PartWriter<'_, '_> {
         self.close(upper)
     }
 
-    fn tombstones_within(&self, bounds: &OutputBounds) -> Vec<super::tombstones::OutputTombstone> {
+    fn tombstones_within(&self, bounds: &OutputBounds) -> OutputTombstones {
         if self.job.fragments.is_empty() {
-            return Vec::new();
+            return OutputTombstones::default();
         }
         let rules = TombstoneDropRules {
             order: &self.job.order,
@@ -626,9 +638,10 @@ impl PartWriter<'_, '_> {
         let Some(OpenOutput { mut table, lower }) = self.open.take() else { return Ok(()) };
         let bounds = OutputBounds { lower, upper, upper_is_point: false };
         let tombstones = self.tombstones_within(&bounds);
+        self.dropped_tombstones += tombstones.dropped;
         let mut covered_bytes = 0u64;
         let mut last_start: Option<InternalKey> = None;
-        for output in tombstones {
+        for output in tombstones.kept {
             if !self.job.bottommost && last_start.as_ref().is_none_or(|last| last.user_key() != output.tombstone.start)
             {
                 covered_bytes = covered_bytes.saturating_add(self.bytes_below(&output.smallest, &output.largest)?);

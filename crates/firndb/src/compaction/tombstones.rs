@@ -179,6 +179,15 @@ pub(crate) struct OutputTombstone {
     pub(crate) largest: InternalKey,
 }
 
+/// What becomes of the tombstones within the bounds of an output.
+#[derive(Debug, Default)]
+pub(crate) struct OutputTombstones {
+    /// Those that are written.
+    pub(crate) kept: Vec<OutputTombstone>,
+    /// How many are not written since nothing lies below them.
+    pub(crate) dropped: u64,
+}
+
 /// What decides which tombstones an output keeps.
 pub(crate) struct TombstoneDropRules<'a> {
     /// User key and sequence order.
@@ -196,10 +205,10 @@ pub(crate) fn output_tombstones(
     fragments: &FragmentedRangeTombstones,
     bounds: &OutputBounds,
     rules: &TombstoneDropRules<'_>,
-) -> Vec<OutputTombstone> {
+) -> OutputTombstones {
     let order = rules.order;
     let earliest = rules.stripes.earliest();
-    let mut kept = Vec::new();
+    let (mut kept, mut dropped) = (Vec::new(), 0);
     let first = bounds.lower.as_ref().map_or(0, |lower| fragments.position_of(lower.user_key(), order));
     for fragment in fragments.fragments().get(first..).unwrap_or(&[]) {
         if let Some(upper) = &bounds.upper {
@@ -225,6 +234,7 @@ pub(crate) fn output_tombstones(
             }
             let unneeded = rules.bottommost || rules.deeper.excludes_range(start, end, order);
             if sequence <= earliest && unneeded {
+                dropped += 1;
                 continue;
             }
             let mut smallest = InternalKey::new(start, sequence, ValueType::RangeDeletion);
@@ -244,7 +254,7 @@ pub(crate) fn output_tombstones(
             kept.push(OutputTombstone { tombstone, smallest, largest });
         }
     }
-    kept
+    OutputTombstones { kept, dropped }
 }
 
 #[cfg(test)]

@@ -86,31 +86,33 @@ fn outputs_keep_what_reaches_into_them() {
     let (none, deeper) = (stripes(&[]), DeeperLevels::unknown());
     let rules = |stripes, bottommost| TombstoneDropRules { order: &order, stripes, bottommost, deeper: &deeper };
     let whole = OutputBounds::default();
-    let kept = output_tombstones(&fragments, &whole, &rules(&none, false));
+    let kept = output_tombstones(&fragments, &whole, &rules(&none, false)).kept;
     assert_eq!(show(&kept), ["a-b@5 [a@5, b@max]", "b-c@9 [b@9, c@max]", "c-k@9 [c@9, k@max]", "p-t@7 [p@7, t@max]"]);
     let snapshot = stripes(&[4]);
-    let kept = output_tombstones(&fragments, &whole, &rules(&snapshot, true));
+    let kept = output_tombstones(&fragments, &whole, &rules(&snapshot, true)).kept;
     assert_eq!(
         show(&kept),
         ["a-b@5 [a@5, b@max]", "b-c@9 [b@9, c@max]", "c-k@9 [c@9, k@max]", "p-t@7 [p@7, t@max]"],
         "the one at 3 is below the snapshot and gone"
     );
-    assert!(output_tombstones(&fragments, &whole, &rules(&none, true)).is_empty());
+    let nothing = output_tombstones(&fragments, &whole, &rules(&none, true));
+    assert!(nothing.kept.is_empty());
+    assert!(nothing.dropped > 0);
     let middle = OutputBounds {
         lower: Some(InternalKey::new(b"d", SequenceNumber(20), ValueType::Value)),
         upper: Some(InternalKey::range_sentinel(b"q")),
         upper_is_point: false,
     };
-    let kept = output_tombstones(&fragments, &middle, &rules(&none, false));
+    let kept = output_tombstones(&fragments, &middle, &rules(&none, false)).kept;
     assert_eq!(show(&kept), ["c-k@9 [d@9, k@max]", "p-t@7 [p@7, q@max]"]);
     let until_k = OutputBounds { upper: Some(InternalKey::range_sentinel(b"b")), ..OutputBounds::default() };
-    assert_eq!(show(&output_tombstones(&fragments, &until_k, &rules(&none, false))), ["a-b@5 [a@5, b@max]"]);
+    assert_eq!(show(&output_tombstones(&fragments, &until_k, &rules(&none, false)).kept), ["a-b@5 [a@5, b@max]"]);
     let point = OutputBounds {
         lower: None,
         upper: Some(InternalKey::new(b"b", SequenceNumber(12), ValueType::Value)),
         upper_is_point: true,
     };
-    let kept = output_tombstones(&fragments, &point, &rules(&none, false));
+    let kept = output_tombstones(&fragments, &point, &rules(&none, false)).kept;
     assert_eq!(show(&kept), ["a-b@5 [a@5, b@max]", "b-c@9 [b@9, b@12]"]);
 }
 

@@ -13,18 +13,19 @@ use firn_env::sync::{Mutex, MutexGuard};
 use firn_env::thread;
 use firn_error::{Error, ErrorKind, Result, SubCode};
 use firn_format::compression::CompressionType;
-use firn_format::key::{FileNumber, SequenceNumber};
+use firn_format::key::{FileNumber, InternalKey, SequenceNumber, ValueType};
 use firn_format::version_edit::VersionEdit;
 
 use super::column_family::ColumnFamilyData;
 use super::error_handler::BackgroundErrorReason;
 use super::flush::{FlushReason, OutputPlace, TableJob};
+use super::ingest::KeyRange;
 use super::report::CompactionReport;
 use super::{DbInner, DbState};
 use crate::compaction::filter::TableCreationReason;
 use crate::compaction::job::{self, CompactionContext, CompactionResult};
 use crate::compaction::picker::{
-    self, CompactionPlan, CompactionWork, ManualCompaction, ManualStep, RangeEnd, files_to_delete_in_range,
+    self, CompactionPlan, CompactionWork, ManualCompaction, ManualStep, MayMove, RangeEnd, files_to_delete_in_range,
     manual_levels, next_manual_level, pick_files, pick_manual, refit_target,
 };
 use crate::compaction::stop::StopSignals;
@@ -111,8 +112,12 @@ impl DbInner {
             self.set_background_error(state, *reason, error);
         }
         let outcome = outcome.map_err(|(error, _)| error);
-        if let Ok(result) = &outcome {
-            self.count_compaction(&data, &plan, result, micros());
+        match &outcome {
+            Ok(result) => self.count_compaction(&data, &plan, result, micros()),
+            Err(error) if error.subcode() == SubCode::MergeOperatorFailed => {
+                record_tick(self.statistics.as_ref(), Ticker::NumberMergeFailures, 1);
+            }
+            Err(_) => {}
         }
         if plan.work == CompactionWork::Merge {
             self.file_manager.on_compaction_end(plan.input_bytes());
@@ -233,6 +238,8 @@ impl DbInner {
                     (Ticker::CompactWriteBytes, written),
                     (Ticker::CompactionKeyDropNew, drops.dropped_hidden),
                     (Ticker::CompactionKeyDropObsolete, drops.dropped_obsolete),
+                    (Ticker::CompactionRangeDelDropObsolete, drops.dropped_range_tombstones),
+                    (Ticker::NumberMergeFailures, drops.merge_failures),
                     (Ticker::CompactionKeyDropRangeDel, drops.dropped_range_deleted),
                     (Ticker::CompactionKeyDropUser, drops.dropped_by_filter),
                 ] {
@@ -296,8 +303,10 @@ impl DbInner {
             return Err(Error::not_supported("full_history_ts_low without user-defined timestamps"));
         }
         check_cancelled(options)?;
-        let flush = FlushOptions { allow_write_stall: options.allow_write_stall, ..FlushOptions::default() };
-        self.flush_for(&flush, std::slice::from_ref(data), FlushReason::ManualCompaction)?;
+        if may_be_in_memory(data, begin, end) {
+            let flush = FlushOptions { allow_write_stall: options.allow_write_stall, ..FlushOptions::default() };
+            self.flush_for(&flush, std::slice::from_ref(data), FlushReason::ManualCompaction)?;
+        }
         let exclusive = options.exclusive_manual_compaction.then(|| self.stop_automatic_compactions());
         let result = match cf.compaction_style {
             CompactionStyle::Level => self.compact_levels(options, data, begin, end),
@@ -453,8 +462,12 @@ impl DbInner {
         while state.is_ingesting(data.id) {
             self.wait_for_background(&mut state);
         }
-        let picked =
-            self.with_picker_input(&state, data.id, |input| pick_files(input, numbers, output_level, 0, &data.name));
+        // A file that is moved stays as it is.
+        let rewrites = options.compression != CompressionType::DisableOption
+            || options.output_temperature_override != Temperature::Unknown;
+        let work = if options.allow_trivial_move && !rewrites { MayMove::Yes } else { MayMove::No };
+        let picked = self
+            .with_picker_input(&state, data.id, |input| pick_files(input, numbers, output_level, 0, &data.name, work));
         let Some(mut plan) = picked.transpose()? else { return Ok(()) };
         // The caller's limit is the only place where outputs end: they are not aligned with the files below.
         plan.target_output_file_size_bytes = options.output_file_size_limit;
@@ -557,6 +570,18 @@ impl Drop for ExclusiveCompaction<'_> {
         state.exclusive_manual -= 1;
         self.0.maybe_schedule(&mut state);
     }
+}
+
+/// Whether a memtable may have keys between `begin` and `end`, both included. Without both it is said to.
+fn may_be_in_memory(data: &ColumnFamilyData, begin: Option<&[u8]>, end: Option<&[u8]>) -> bool {
+    let (Some(begin), Some(end)) = (begin, end) else { return true };
+    let range = KeyRange {
+        order: data.comparator.clone(),
+        smallest: InternalKey::for_seek(begin, SequenceNumber::MAX),
+        largest: InternalKey::new(end, SequenceNumber::ZERO, ValueType::FOR_SEEK_FOR_PREV),
+    };
+    let super_version = data.super_version.current();
+    std::iter::once(&super_version.mem).chain(&super_version.imm).any(|memtable| range.meets_memtable(memtable))
 }
 
 fn check_cancelled(options: &CompactRangeOptions) -> Result<()> {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use firn_env::sync::{Mutex, MutexGuard, atomic};
 use firn_env::{FileOptions, IoPriority, thread};
-use firn_error::{Error, Result};
+use firn_error::{Error, Result, SubCode};
 use firn_format::comparator::InternalKeyComparator;
 use firn_format::key::{FileNumber, SequenceNumber, extract_user_key};
 use firn_format::version_edit::VersionEdit;
@@ -38,7 +38,7 @@ use crate::options::FlushOptions;
 use crate::read::MergingIterator;
 use crate::read::tombstone_cover::TombstoneWindow;
 pub(crate) use crate::stats::FlushReason;
-use crate::stats::{CompactionStats, HistogramKind, JobPriority, Ticker};
+use crate::stats::{CompactionStats, HistogramKind, JobPriority, Ticker, record_tick};
 use crate::version::{ManifestChange, TableSource, VersionSet};
 
 /// Each time so many bytes of a table were written the disk is told to begin with them, unless `bytes_per_sync` says
@@ -429,6 +429,9 @@ impl DbInner {
             entries.next();
         }
         runs.finish_current()?;
+        let refused = entries.status().is_err_and(|error| error.subcode() == SubCode::MergeOperatorFailed);
+        let merge_failures = entries.stats().merge_failures + u64::from(refused);
+        record_tick(self.statistics.as_ref(), Ticker::NumberMergeFailures, merge_failures);
         entries.status()?;
         let read = entries.stats().input_records;
         drop(entries);
@@ -443,7 +446,7 @@ impl DbInner {
             bottommost: false,
             deeper: &DeeperLevels::unknown(),
         };
-        for tombstone in output_tombstones(&tombstones.fragments(), &OutputBounds::default(), &keep) {
+        for tombstone in output_tombstones(&tombstones.fragments(), &OutputBounds::default(), &keep).kept {
             table.add_range_tombstone(tombstone)?;
         }
         Ok(read)

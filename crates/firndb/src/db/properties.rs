@@ -157,6 +157,7 @@ impl PropertySource for FamilyProperties<'_> {
             P::OldestSnapshotSequence => db.snapshots.oldest().map_or(0, |(sequence, _)| sequence.get()),
             P::NumLiveVersions => state.versions.num_live_versions(data.id) as u64,
             P::CurrentSuperVersionNumber => view.number,
+            P::MinObsoleteSstNumberToKeep => state.pending_outputs.first().map_or(u64::MAX, |number| number.get()),
             P::MinLogNumberToKeep => state.versions.min_log_number_to_keep().get(),
             P::TotalSstFilesSize | P::LiveSstFilesSize | P::EstimateLiveDataSize => version_bytes(),
             P::BaseLevel => db.targets(&state, data.id)?.base_level as u64,

@@ -82,10 +82,28 @@ pub(crate) fn table_read_options(db: &DbInner, options: &ReadOptions) -> TableRe
 /// Counts what a get returned.
 fn count_get(statistics: &Statistics, found: &Result<Option<PinnedSlice>>) {
     statistics.record_tick(Ticker::NumberKeysRead, 1);
+    count_merge_failure(statistics, found);
     if let Ok(found) = found {
         let bytes = found.as_ref().map_or(0, |value| value.len() as u64);
         statistics.record_tick(Ticker::BytesRead, bytes);
         statistics.record_in_histogram(HistogramKind::BytesPerRead, bytes);
+    }
+}
+
+/// Counts a get that found its value in a table, by level.
+fn count_hit(statistics: &Statistics, level: Option<usize>, context: &GetContext<'_>) {
+    let Some(level) = level.filter(|_| context.is_found()) else { return };
+    let ticker = match level {
+        0 => Ticker::L0Hit,
+        1 => Ticker::L1Hit,
+        _ => Ticker::L2andupHit,
+    };
+    statistics.record_tick(ticker, 1);
+}
+
+fn count_merge_failure(statistics: &Statistics, found: &Result<Option<PinnedSlice>>) {
+    if found.as_ref().is_err_and(|error| error.subcode() == SubCode::MergeOperatorFailed) {
+        statistics.record_tick(Ticker::NumberMergeFailures, 1);
     }
 }
 
@@ -282,7 +300,10 @@ impl DbInner {
             record_tick(self.statistics.as_ref(), Ticker::MemtableMiss, 1);
         }
         if options.read_tier != ReadTier::Memtable {
-            super_version.version.get(&**data.tables(), tables, lookup.encoded(), context)?;
+            let level = super_version.version.get(&**data.tables(), tables, lookup.encoded(), context)?;
+            if let Some(statistics) = self.statistics.as_deref() {
+                count_hit(statistics, level, context);
+            }
         }
         Ok(())
     }
@@ -351,6 +372,7 @@ impl DbInner {
                 lookup: lookup.encoded(),
                 sink: GetContext::new(key.as_ref(), operator, LookupMode::Value)
                     .ignoring_range_tombstones(options.ignore_range_deletions),
+                level: None,
             })
             .collect();
         let skip_memtables = options.read_tier == ReadTier::Persisted && self.has_unlogged_data.load(Ordering::Acquire);
@@ -369,7 +391,18 @@ impl DbInner {
         if options.read_tier != ReadTier::Memtable {
             super_version.version.multi_get(&**data.tables(), tables, &mut batch);
         }
-        batch.into_iter().map(|entry| entry.sink.finish()).collect()
+        let statistics = self.statistics.as_deref();
+        let finish = |entry: BatchedLookup<'_, GetContext<'_>>| {
+            if let Some(statistics) = statistics {
+                count_hit(statistics, entry.level, &entry.sink);
+            }
+            let found = entry.sink.finish();
+            if let Some(statistics) = statistics {
+                count_merge_failure(statistics, &found);
+            }
+            found
+        };
+        batch.into_iter().map(finish).collect()
     }
 
     /// Whether `key` may exist, from memory alone.

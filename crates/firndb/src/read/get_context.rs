@@ -115,6 +115,12 @@ impl<'a> GetContext<'a> {
         self.newest_sequence().is_some()
     }
 
+    /// Whether a value was found, or merged from operands down to a base.
+    #[inline]
+    pub fn is_found(&self) -> bool {
+        matches!(self.state, State::Found(_))
+    }
+
     /// How many merge operands were met.
     pub fn operand_count(&self) -> usize {
         self.operands.as_ref().map_or(0, MergeContext::len)

@@ -17,6 +17,16 @@ pub struct BatchedLookup<'a, S> {
     pub lookup: &'a [u8],
     /// Takes what is found, and the error that ended the lookup.
     pub sink: S,
+    /// The level of the file that ended the lookup.
+    pub level: Option<usize>,
+}
+
+impl<S: LookupSink> BatchedLookup<'_, S> {
+    fn note_level(&mut self, level: usize) {
+        if self.level.is_none() && self.sink.is_done() {
+            self.level = Some(level);
+        }
+    }
 }
 
 /// A key that has to look into a table.
@@ -42,7 +52,9 @@ impl Version {
                 for index in 0..self.files(0).len() {
                     self.choose_level_0(index, tables, options, batch, &mut probes);
                     run_steps(options, batch, &mut probes);
-                    probes.clear();
+                    for probe in probes.drain(..) {
+                        batch[probe.key].note_level(level);
+                    }
                 }
                 continue;
             }
@@ -50,6 +62,7 @@ impl Version {
             run_steps(options, batch, &mut probes);
             for probe in probes.drain(..) {
                 self.continue_level(level, probe.index + 1, tables, options, &mut batch[probe.key]);
+                batch[probe.key].note_level(level);
             }
         }
     }

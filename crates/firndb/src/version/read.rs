@@ -65,7 +65,8 @@ pub(super) fn open_policy(options: &TableReadOptions) -> OpenPolicy {
 
 impl Version {
     /// Looks for the key of `lookup`, an internal key for seeking at the reader's snapshot: level 0 from the newest file to
-    /// the oldest, then level by level, until `sink` is done.
+    /// the oldest, then level by level, until `sink` is done. Returns the level of the file that ended the search; none if
+    /// all were asked.
     ///
     /// # Errors
     /// Those of reading tables.
@@ -75,7 +76,7 @@ impl Version {
         options: &TableReadOptions,
         lookup: &[u8],
         sink: &mut S,
-    ) -> Result<()> {
+    ) -> Result<Option<usize>> {
         let order = self.order();
         for level in 0..self.num_non_empty_levels() {
             let (files, Some(search)) = (self.files(level), self.search(level)) else { continue };
@@ -88,7 +89,7 @@ impl Version {
                     if search.may_contain(files, index, sink.user_key(), place, order)
                         && self.get_from_file(file, tables, options, lookup, sink)?
                     {
-                        return Ok(());
+                        return Ok(Some(level));
                     }
                 }
                 continue;
@@ -97,12 +98,12 @@ impl Version {
             // The next file may go on with the same user key.
             while let Some(file) = self.candidate(level, index, sink.user_key(), place) {
                 if self.get_from_file(file, tables, options, lookup, sink)? {
-                    return Ok(());
+                    return Ok(Some(level));
                 }
                 index += 1;
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     #[inline]

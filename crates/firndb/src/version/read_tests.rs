@@ -141,6 +141,7 @@ fn check_batches<'a>(
                 .map(|((key, _), lookup)| BatchedLookup {
                     lookup: lookup.encoded(),
                     sink: GetContext::new(key, None, LookupMode::Value),
+                    level: None,
                 })
                 .collect();
             version.multi_get(tables, &TableReadOptions::default(), &mut batch);

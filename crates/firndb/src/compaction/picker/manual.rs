@@ -220,6 +220,15 @@ fn finish(
     }
 }
 
+/// Whether files may be hung under the output level as they are, where nothing of that level comes in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MayMove {
+    /// They may.
+    Yes,
+    /// They are rewritten.
+    No,
+}
+
 /// Picks a `compact_files`: the named files, with everything that must come along, to `output_level`.
 ///
 /// # Errors
@@ -231,6 +240,7 @@ pub fn pick_files(
     output_level: usize,
     output_path_id: u32,
     family_name: &str,
+    moves: MayMove,
 ) -> Result<CompactionPlan> {
     let version = input.version;
     let last_level = version.num_levels() - 1;
@@ -284,7 +294,7 @@ pub fn pick_files(
     let mut draft = PlanDraft::new(CompactionReason::ManualCompaction, inputs, start_level, output_level);
     draft.is_manual = true;
     draft.output_path_id = Some(output_path_id);
-    draft.work = Some(CompactionWork::Merge);
+    draft.work = (moves == MayMove::No).then_some(CompactionWork::Merge);
     draft.into_plan(input).ok_or_else(|| Error::invalid_argument("A compaction must contain at least one file."))
 }
 

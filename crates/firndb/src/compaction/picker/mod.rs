@@ -32,8 +32,8 @@ use firn_format::key::InternalKey;
 
 pub use inputs::PickerInput;
 pub use manual::{
-    ManualCompaction, ManualLevels, ManualStep, RangeEnd, files_to_delete_in_range, files_to_promote, files_to_suggest,
-    levels_to_push_down, manual_levels, next_manual_level, pick_files, pick_manual, refit_target,
+    ManualCompaction, ManualLevels, ManualStep, MayMove, RangeEnd, files_to_delete_in_range, files_to_promote,
+    files_to_suggest, levels_to_push_down, manual_levels, next_manual_level, pick_files, pick_manual, refit_target,
 };
 pub use score::{LevelScores, LevelTargets};
 pub use settings::{FilterUse, PickerOptions};

@@ -372,7 +372,7 @@ impl Script {
         let numbers: Vec<FileNumber> =
             argument("files").split(',').filter(|n| !n.is_empty()).map(|n| FileNumber(number(n))).collect();
         let output = number(argument("output"));
-        match self.with_input(|input| pick_files(input, &numbers, output, 0, "default")) {
+        match self.with_input(|input| pick_files(input, &numbers, output, 0, "default", MayMove::No)) {
             Ok(plan) => show_plan(&plan),
             Err(error) => format!("{error}\n"),
         }
