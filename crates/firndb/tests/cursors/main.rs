@@ -7,6 +7,7 @@ mod gets;
 mod life;
 mod limits;
 mod prefixes;
+mod random;
 mod ranges;
 mod shared_keys;
 mod tree;
