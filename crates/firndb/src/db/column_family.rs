@@ -318,7 +318,8 @@ fn memtable_config(options: &ColumnFamilyOptions, key_stem: &[u8]) -> MemTableCo
 #[derive(Default)]
 pub(crate) struct FamilyRegistry {
     by_name: RwLock<HashMap<String, Arc<ColumnFamilyData>>>,
-    order: Mutex<Vec<Arc<ColumnFamilyData>>>,
+    /// By ascending id; replaced as a whole.
+    order: Mutex<Arc<Vec<Arc<ColumnFamilyData>>>>,
 }
 
 impl FamilyRegistry {
@@ -326,6 +327,7 @@ impl FamilyRegistry {
     pub(crate) fn add(&self, data: &Arc<ColumnFamilyData>) {
         self.by_name.write().insert(data.name.clone(), Arc::clone(data));
         let mut order = self.order.lock();
+        let order = Arc::make_mut(&mut order);
         order.push(Arc::clone(data));
         order.sort_by_key(|data| data.id);
     }
@@ -336,7 +338,7 @@ impl FamilyRegistry {
         if by_name.get(&data.name).is_some_and(|found| found.id == data.id) {
             by_name.remove(&data.name);
         }
-        self.order.lock().retain(|other| other.id != data.id);
+        Arc::make_mut(&mut self.order.lock()).retain(|other| other.id != data.id);
     }
 
     /// The family called `name`.
@@ -346,6 +348,11 @@ impl FamilyRegistry {
 
     /// All families by ascending id.
     pub(crate) fn all(&self) -> Vec<Arc<ColumnFamilyData>> {
-        self.order.lock().clone()
+        self.sorted().to_vec()
+    }
+
+    /// The same, shared: for those who look up some of them.
+    pub(crate) fn sorted(&self) -> Arc<Vec<Arc<ColumnFamilyData>>> {
+        Arc::clone(&self.order.lock())
     }
 }

@@ -221,6 +221,8 @@ impl Scene {
     fn run(&self) {
         let db = self.open().unwrap();
         *self.probe.db.lock().unwrap() = Some(db.clone());
+        // Nobody waits for the test's own handle to go.
+        self.probe.alone.store(true, Ordering::SeqCst);
         self.watch_files();
         self.probe.arm();
         self.play(&db);
