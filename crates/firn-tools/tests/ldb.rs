@@ -287,6 +287,7 @@ fn refused_databases_are_left_as_they_were() {
             &["get", "a"],
             &["put", "a", "b"],
             &["compact"],
+            &["repair"],
             &["put", "a", "b", "--try_load_options=false"],
         ] {
             let said = common::run(ours(), &arguments(&copy, words));

@@ -1,5 +1,5 @@
 //! An open that is refused leaves every byte as it was: for whatever a database or the options ask that is not done here or
-//! not there, in every way of opening. Only an empty LOCK may be new.
+//! not there, in every way of opening and by repair. Only an empty LOCK may be new.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -22,7 +22,7 @@ use firndb::options::{ConfigOptions, OptionSet, WalRecoveryMode};
 use firndb::version::{read_current, read_manifest};
 use firndb::{
     ColumnFamilyDescriptor, ColumnFamilyOptions, Db, DbOptions, ErrorKind, FileNumber, FlushOptions, Options,
-    ReadOptions, SequenceNumber, WriteBatch, WriteOptions,
+    ReadOptions, SequenceNumber, WriteBatch, WriteOptions, repair,
 };
 
 /// The number of a WAL that a case makes; above those of the database, whose next file number need not know it.
@@ -99,6 +99,8 @@ enum By {
     Opens,
     /// Only those that may write.
     Writers,
+    /// Opens of all kinds, and repair.
+    OpensAndRepair,
 }
 
 /// What is refused: its name, how the database comes to it, with which options it is opened, and what the error says.
@@ -164,7 +166,7 @@ fn refused() -> Vec<Case> {
     use ErrorKind::{Corruption, InvalidArgument, NotSupported};
     vec![
         Case {
-            by: By::Opens,
+            by: By::OpensAndRepair,
             ..case(
                 "a merge in the WAL without its operator",
                 InvalidArgument,
@@ -174,7 +176,7 @@ fn refused() -> Vec<Case> {
         },
         Case {
             options: |_, families| families.iter_mut().for_each(|family| family.options.write_buffer_size = 64 << 10),
-            by: By::Opens,
+            by: By::OpensAndRepair,
             ..case(
                 "a merge behind enough to flush",
                 InvalidArgument,
@@ -183,13 +185,13 @@ fn refused() -> Vec<Case> {
             )
         },
         Case {
-            by: By::Opens,
+            by: By::OpensAndRepair,
             ..case("a wide-column entity in the WAL", NotSupported, &["wide-column", "000900.log"], |dir| {
                 wal(dir, &[batch(1, |bytes| batch::append_put_entity(bytes, 0, b"key", b"\x01\x00"))]);
             })
         },
         Case {
-            by: By::Opens,
+            by: By::OpensAndRepair,
             ..case("a blob index in the WAL", NotSupported, &["blob index", "000900.log"], |dir| {
                 wal(dir, &[batch(1, |bytes| batch::append_blob_index(bytes, 0, b"key", b"\x00\x00value"))]);
             })
@@ -214,25 +216,25 @@ fn refused() -> Vec<Case> {
             },
         ),
         Case {
-            by: By::Opens,
+            by: By::OpensAndRepair,
             ..case("a prepared transaction of write-prepared", NotSupported, &["write-prepared", "000900.log"], |dir| {
                 policy(dir, PrepareKind::WritePrepared, false);
             })
         },
         Case {
-            by: By::Opens,
+            by: By::OpensAndRepair,
             ..case("a committed one", NotSupported, &["write-prepared", "000900.log"], |dir| {
                 policy(dir, PrepareKind::WritePrepared, true);
             })
         },
         Case {
-            by: By::Opens,
+            by: By::OpensAndRepair,
             ..case("a part of one of write-unprepared", NotSupported, &["write-unprepared", "000900.log"], |dir| {
                 policy(dir, PrepareKind::WriteUnprepared, false);
             })
         },
         Case {
-            by: By::Opens,
+            by: By::OpensAndRepair,
             ..case(
                 "one whose WAL is kept for it alone, since tables hold the rest",
                 NotSupported,
@@ -324,19 +326,19 @@ fn refused() -> Vec<Case> {
             add_edit(dir, &VersionEdit { column_family_drop: true, ..VersionEdit::default() });
         }),
         Case {
-            by: By::Opens,
+            by: By::OpensAndRepair,
             ..case("a table named by the last number", Corruption, &["too large", "18446744073709551615.sst"], |dir| {
                 put_file(&dir.join("18446744073709551615.sst"), b"");
             })
         },
         Case {
-            by: By::Opens,
+            by: By::OpensAndRepair,
             ..case("a WAL named by the last but one", Corruption, &["too large", "18446744073709551614.log"], |dir| {
                 put_file(&dir.join("18446744073709551614.log"), b"");
             })
         },
         Case {
-            by: By::Opens,
+            by: By::OpensAndRepair,
             ..case("a MANIFEST named by the last", Corruption, &["too large", "MANIFEST-18446744073709551615"], |dir| {
                 put_file(&dir.join("MANIFEST-18446744073709551615"), b"");
             })
@@ -390,6 +392,9 @@ fn a_refused_open_leaves_every_byte_as_it_was() {
                 (case.options)(&mut options, &mut families);
                 Db::open_cf_read_only(&dir, options, families)
             });
+        }
+        if case.by == By::OpensAndRepair {
+            assert_refused(case, "repair", &dir, || repair(&dir, &Options::default()));
         }
     }
 }

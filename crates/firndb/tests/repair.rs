@@ -6,13 +6,17 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use common::{Contents, Outcome, copy_dir, for_all, goldens, put_file, read_dir, rocksdb_scan, say, scan_all};
+use firn_env::crash::{CrashFileSystem, LossPolicy};
+use firn_env::fault::{Effect, Fault, FaultFileSystem, Operation, io_error, no_space_error};
+use firn_env::{Env, FileSystem, create_dir_all, read_file, write_file};
 use firndb::merge::built_in;
 use firndb::options::{CompactRangeOptions, TableFactory};
 use firndb::{
     ColumnFamilyDescriptor, ColumnFamilyOptions, Db, ErrorKind, FlushOptions, Options, RepairReport, WriteBatch,
-    repair, repair_cf,
+    WriteOptions, repair, repair_cf,
 };
 
 const TABLES_OF_A_FAMILY: u32 = 3;
@@ -350,4 +354,173 @@ fn sound_golden_databases_stay_as_they_are() {
             common::contents_difference(&after, &before).map_or(Ok(()), Err)
         },
     );
+}
+
+/// Undecided transactions lie in a WAL, which a repair may not leave beside tables with what came after the damage in it.
+#[test]
+fn prepared_transactions_in_a_damaged_wal_do_not_keep_the_repaired_database_shut() {
+    for golden in goldens("").into_iter().filter(|golden| golden.name.ends_with("-txn-prepared")) {
+        for at in [1000, 2500, 4000] {
+            let temp = tempfile::tempdir().unwrap();
+            let dir = temp.path().join("db");
+            copy_dir(&golden.db(), &dir);
+            flip(&dir, &names(&dir, |name| name.ends_with(".log") && !name.contains('/'))[0], |_| at);
+            let stated = common::stated_options(&dir).unwrap();
+            assert!(stated.db.allow_2pc);
+            let cf = stated.column_family("default").unwrap().clone();
+            let report = repair(&dir, &Options { db: stated.db.clone(), cf }).unwrap();
+            assert_eq!(report.wals.len(), 1);
+            for round in 0..2 {
+                let db = common::open(&dir).unwrap();
+                db.put(format!("round{round}"), "value").unwrap();
+                assert_eq!(db.get("round0").unwrap().as_deref(), Some(&b"value"[..]));
+                db.close().unwrap();
+            }
+            assert!(
+                !names(&dir, |name| name.ends_with(".log") && !name.contains('/')).is_empty(),
+                "prepared ones are kept"
+            );
+        }
+    }
+}
+
+fn on(env: &Env) -> Options {
+    let mut options = options();
+    options.db.env = env.clone();
+    options
+}
+
+/// Three tables, of which `damage` is done to one, and a WAL.
+fn build_in_memory(fs: &Arc<CrashFileSystem>, damage: bool) -> Env {
+    let env = Env::with_file_system(fs.clone());
+    let db = Db::open("/db", on(&env)).unwrap();
+    let sync = WriteOptions { sync: true, ..WriteOptions::default() };
+    for round in 0..3 {
+        for number in 0..100 {
+            let value = format!("value {round} of {number}").repeat(8);
+            db.put_opt(&sync, db.default_cf(), format!("key{number:03}{round}"), value).unwrap();
+        }
+        db.delete("key0000").unwrap();
+        if round < 2 {
+            db.flush(&FlushOptions::default(), db.default_cf()).unwrap();
+        }
+    }
+    // As a kill would leave it.
+    let killed = Arc::new(CrashFileSystem::from_image(fs.crash(LossPolicy::KeepAll, 0)));
+    drop(db);
+    let env = Env::with_file_system(killed.clone());
+    if damage {
+        let table = killed.children(Path::new("/db")).unwrap().into_iter().find(|name| name.ends_with(".sst")).unwrap();
+        let path = Path::new("/db").join(table);
+        let mut bytes = read_file(&*killed, &path, u64::MAX).unwrap();
+        bytes[100] ^= 0x55;
+        write_file(&*killed, &path, &bytes, true).unwrap();
+    }
+    env
+}
+
+fn all_in_memory(env: &Env) -> Contents {
+    let mut options = on(env);
+    options.db.create_if_missing = false;
+    let db = Db::open("/db", options).unwrap();
+    let contents = scan_all(&db).unwrap();
+    db.verify_checksum().unwrap();
+    contents
+}
+
+#[test]
+fn a_repair_that_is_interrupted_anywhere_can_be_repeated() {
+    use LossPolicy::{DropAll, KeepAll, Tear};
+    for (damage, policies) in [(false, &[DropAll][..]), (true, &[DropAll, KeepAll, Tear])] {
+        for &policy in policies {
+            let env = build_in_memory(&Arc::new(CrashFileSystem::new()), damage);
+            let synced = Arc::new(CrashFileSystem::new());
+            copy_files(&**env.fs(), &*synced, Path::new("/db"));
+            synced.start_journal();
+            let env = Env::with_file_system(synced.clone());
+            repair("/db", &on(&env)).unwrap();
+            let journal = synced.take_journal();
+            let wanted = all_in_memory(&env);
+            assert!(wanted["default"].len() > 200);
+            let mut replay = journal.replay();
+            loop {
+                let image = replay.disk().image(policy, replay.at() as u64);
+                let moment = format!("{policy:?}, damage: {damage}, after {} of {}", replay.at(), journal.len());
+                let env = Env::with_file_system(Arc::new(CrashFileSystem::from_image(image)));
+                repair("/db", &on(&env)).unwrap_or_else(|error| panic!("{moment}: {error}"));
+                assert!(all_in_memory(&env) == wanted, "{moment}");
+                if !replay.advance() {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Copies files to where they are synced.
+fn copy_files(from: &dyn FileSystem, to: &dyn FileSystem, dir: &Path) {
+    create_dir_all(to, dir).unwrap();
+    for name in from.children(dir).unwrap() {
+        let path = dir.join(&name);
+        if from.is_directory(&path).unwrap() {
+            copy_files(from, to, &path);
+        } else {
+            write_file(to, &path, &read_file(from, &path, u64::MAX).unwrap(), true).unwrap();
+        }
+    }
+    to.new_directory(dir).unwrap().fsync().unwrap();
+    to.new_directory(dir.parent().unwrap()).unwrap().fsync().unwrap();
+}
+
+/// A fault of the file system is no damage: the repair fails, and the next one saves as much as if there had been none.
+#[test]
+fn a_repair_that_meets_a_fault_fails_and_loses_nothing() {
+    let built = build_in_memory(&Arc::new(CrashFileSystem::new()), true);
+    let image = || {
+        let fs = Arc::new(CrashFileSystem::new());
+        copy_files(&**built.fs(), &*fs, Path::new("/db"));
+        fs
+    };
+    let env = Env::with_file_system(image());
+    repair("/db", &on(&env)).unwrap();
+    let wanted = all_in_memory(&env);
+    for (reads, effect) in [(true, io_error()), (false, no_space_error())] {
+        let operations: &[Operation] = if reads {
+            &[Operation::Open, Operation::Read, Operation::List]
+        } else {
+            &[Operation::Create, Operation::Append, Operation::Sync, Operation::Rename, Operation::SyncDirectory]
+        };
+        for &operation in operations {
+            let mut pass = 0;
+            loop {
+                let at: u64 = pass;
+                pass += 1 + pass / 8;
+                let fs = image();
+                let faulty = Arc::new(FaultFileSystem::new(fs.clone()));
+                faulty.inject(
+                    Fault::new(Effect::Fail(effect.clone())).with_operations([operation]).with_pass(at).with_times(1),
+                );
+                let before = files_of(&*fs);
+                let result = repair("/db", &on(&Env::with_file_system(faulty.clone())));
+                if faulty.fired().is_empty() {
+                    assert!(at > 0 && result.is_ok(), "{operation:?}");
+                    break;
+                }
+                if reads && result.is_err() && before == files_of(&*fs) {
+                    continue;
+                }
+                let env = Env::with_file_system(fs);
+                repair("/db", &on(&env)).unwrap_or_else(|error| panic!("{operation:?} {at}: {error}"));
+                assert!(all_in_memory(&env) == wanted, "{operation:?} {at}: {:?}", result.map(|_| ()));
+            }
+        }
+    }
+}
+
+fn files_of(fs: &dyn FileSystem) -> Vec<(String, Vec<u8>)> {
+    let dir = Path::new("/db");
+    let mut names = fs.children(dir).unwrap();
+    names.sort();
+    let read = |name: &String| read_file(fs, &dir.join(name), u64::MAX).unwrap_or_default();
+    names.iter().filter(|name| *name != "LOCK").map(|name| (name.clone(), read(name))).collect()
 }

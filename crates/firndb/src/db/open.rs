@@ -28,6 +28,7 @@ use super::file_events::ObservedFileSystem;
 use super::handle::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME, Db};
 use super::layout::{DirectoryHandles, Layout};
 use super::log_ahead::LogAhead;
+use super::recovery::Purpose;
 use super::snapshot::SnapshotList;
 use super::tables::Tables;
 use super::workers::Workers;
@@ -61,6 +62,14 @@ pub(crate) enum Mode {
 impl Mode {
     fn writes(self) -> bool {
         self != Self::ReadOnly
+    }
+
+    fn purpose(self) -> Purpose {
+        match self {
+            Self::ReadWrite => Purpose::Write,
+            Self::ReadOnly => Purpose::Read,
+            Self::Repair => Purpose::Repair,
+        }
     }
 }
 
@@ -257,7 +266,7 @@ impl Opening {
         let db = self.build(versions, tables, Identity { db_id, session_id }, lock)?;
         let mut state = db.state.lock();
         db.tables.preload(&state.versions, &self.options)?;
-        let mut replayed = db.replay_wals(&mut state, self.mode.writes())?;
+        let mut replayed = db.replay_wals(&mut state, self.mode.purpose())?;
         if self.mode.writes() {
             for dir in self.directories() {
                 create_dir_all(&*fs, &dir)?;
@@ -274,7 +283,12 @@ impl Opening {
                 firn_env::log_info!(db.logger(), "{line}");
             }
             db.set_directories(DirectoryHandles::open(&*fs, &self.layout)?);
-            db.start_first_wal(&mut state, replayed.resume_marker.as_deref())?;
+            let first_batches: Vec<&[u8]> =
+                replayed.resume_marker.iter().chain(&replayed.carried).map(Vec::as_slice).collect();
+            db.start_first_wal(&mut state, &first_batches)?;
+            if !replayed.carried.is_empty() {
+                state.oldest_prepared_wal = Some(state.first_own_wal);
+            }
             let mut edits = std::mem::take(&mut replayed.edits);
             if !self.options.track_and_verify_wals_in_manifest
                 && let Some(last) = state.versions.wals().last_number()

@@ -28,6 +28,17 @@ use crate::options::{TableCreationReason, WalRecoveryMode};
 use crate::write::RecordProtections;
 use crate::write::replay::{ReplayBatch, ReplayOptions, ReplayedLog, WalReplay};
 
+/// What WALs are replayed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Nothing on disk changes.
+    Read,
+    /// The database goes on.
+    Write,
+    /// No WAL stays, however sound: what is undecided in them goes to the first WAL of this run.
+    Repair,
+}
+
 /// What a replay found and did.
 #[derive(Default)]
 pub(crate) struct Replayed {
@@ -35,6 +46,8 @@ pub(crate) struct Replayed {
     pub(crate) edits: Vec<VersionEdit>,
     /// The empty batch that the first new WAL must begin with.
     pub(crate) resume_marker: Option<Vec<u8>>,
+    /// Batches of prepared transactions for the first WAL.
+    pub(crate) carried: Vec<Vec<u8>>,
     /// Whether what no table has yet stays in memtables.
     keep_in_memory: bool,
     /// WALs that stay alive because what they hold lies in memtables only.
@@ -67,12 +80,12 @@ impl DbInner {
     /// # Errors
     /// Damage that the recovery mode does not allow, and what a sound WAL needs and does not find, with file and offset;
     /// nothing on disk has changed then.
-    pub(crate) fn replay_wals(&self, state: &mut MutexGuard<'_, DbState>, writable: bool) -> Result<Replayed> {
+    pub(crate) fn replay_wals(&self, state: &mut MutexGuard<'_, DbState>, purpose: Purpose) -> Result<Replayed> {
         let mut replayed = Replayed::default();
         if self.options().best_efforts_recovery {
             return Ok(replayed);
         }
-        match self.replay_all(state, writable, &mut replayed) {
+        match self.replay_all(state, purpose, &mut replayed) {
             Ok(()) => Ok(replayed),
             Err(error) => {
                 self.remove_tables_of(state, &replayed);
@@ -95,12 +108,13 @@ impl DbInner {
         }
     }
 
-    fn replay_all(&self, state: &mut MutexGuard<'_, DbState>, writable: bool, replayed: &mut Replayed) -> Result<()> {
+    fn replay_all(&self, state: &mut MutexGuard<'_, DbState>, purpose: Purpose, replayed: &mut Replayed) -> Result<()> {
         let options = self.options();
+        let writable = purpose != Purpose::Read;
         let mut prepared = PreparedTransactions::new();
         let wals = self.wals_to_replay(state, &mut prepared)?;
         let Some(&last) = wals.last() else {
-            return self.undecided_transactions(state, &prepared, replayed);
+            return self.undecided_transactions(state, &prepared, purpose, replayed);
         };
         let table_job = TableJob { id: state.new_job_id(), reason: TableCreationReason::Recovery };
         replayed.job = Some(table_job);
@@ -158,13 +172,13 @@ impl DbInner {
         }
         replayed.resume_marker = replay.resume_marker().map(|marker| marker.to_vec());
         state.versions.numbers().mark_used(last);
-        self.undecided_transactions(state, &prepared, replayed)?;
+        self.undecided_transactions(state, &prepared, purpose, replayed)?;
         if writable {
             // What stays in memory is read from its WALs again, and would meet the damage again, beyond which other families
             // may have tables by then.
             replayed.keep_in_memory =
                 options.avoid_flush_during_recovery && !options.allow_2pc && replay.stopped_at().is_none();
-            self.finish_replay(state, table_job, last, &flushed, sizes, replayed)?;
+            self.finish_replay(state, (purpose, table_job), last, &flushed, sizes, replayed)?;
         }
         Ok(())
     }
@@ -248,7 +262,7 @@ impl DbInner {
     fn finish_replay(
         &self,
         state: &mut MutexGuard<'_, DbState>,
-        table_job: TableJob,
+        (purpose, table_job): (Purpose, TableJob),
         last: FileNumber,
         flushed: &BTreeMap<u32, bool>,
         wals: Vec<LiveWal>,
@@ -280,7 +294,8 @@ impl DbInner {
             self.sync_replayed_wals(&wals)?;
             replayed.kept_wals = wals;
         }
-        if !any_kept && !options.allow_2pc && undecided.is_none() {
+        let keeps_prepared = options.allow_2pc && purpose != Purpose::Repair;
+        if !any_kept && !keeps_prepared && undecided.is_none() {
             // The replayed WALs are going to be deleted: a MANIFEST that tracks them must forget them in the same breath.
             let wal_deletion = options.track_and_verify_wals_in_manifest.then_some(next_log);
             replayed.edits.push(VersionEdit {
@@ -309,16 +324,20 @@ impl DbInner {
         &self,
         state: &mut MutexGuard<'_, DbState>,
         prepared: &PreparedTransactions,
+        purpose: Purpose,
         replayed: &mut Replayed,
     ) -> Result<()> {
         if prepared.is_empty() {
             return Ok(());
         }
         if !self.options().allow_2pc {
-            return Err(Error::not_supported(
-                "the WAL holds prepared transactions that are neither committed nor rolled back; open with allow_2pc to \
-                 keep them",
-            ));
+            return refuse_undecided(prepared);
+        }
+        if purpose == Purpose::Repair {
+            let sequence = state.versions.last_sequence().plus(1);
+            let batches = prepared.iter().map(|(xid, transaction)| prepared_batch(xid, &transaction.records, sequence));
+            replayed.carried = batches.collect::<Result<_>>()?;
+            return Ok(());
         }
         state.oldest_prepared_wal = prepared.values().map(|transaction| transaction.wal).min();
         for (xid, transaction) in prepared {
@@ -330,6 +349,27 @@ impl DbInner {
         }
         Ok(())
     }
+}
+
+/// Prepared transactions that nobody keeps would be lost.
+pub(crate) fn refuse_undecided(prepared: &PreparedTransactions) -> Result<()> {
+    match prepared.values().next() {
+        None => Ok(()),
+        Some(_) => Err(Error::not_supported(
+            "the WAL holds prepared transactions that are neither committed nor rolled back; open with allow_2pc to keep \
+             them",
+        )),
+    }
+}
+
+/// A prepared transaction as it was logged.
+fn prepared_batch(xid: &[u8], records: &[u8], sequence: SequenceNumber) -> Result<Vec<u8>> {
+    let count = firn_format::batch::count(&as_batch(records)?);
+    let mut batch = firn_format::batch::header(sequence, count).to_vec();
+    firn_format::batch::append_begin_prepare(&mut batch, PrepareKind::WriteCommitted);
+    batch.extend_from_slice(records);
+    firn_format::batch::append_end_prepare(&mut batch, xid);
+    Ok(batch)
 }
 
 /// Inserts a batch, setting prepared sections aside until their commit record comes: all of it or, with the inner error,

@@ -262,16 +262,15 @@ impl DbInner {
     ///
     /// # Errors
     /// `IoError` naming the file.
-    pub(crate) fn start_first_wal(
-        &self,
-        state: &mut MutexGuard<'_, DbState>,
-        resume_marker: Option<&[u8]>,
-    ) -> Result<()> {
+    pub(crate) fn start_first_wal(&self, state: &mut MutexGuard<'_, DbState>, first_batches: &[&[u8]]) -> Result<()> {
         let number = state.versions.new_file_number();
         let mut writer = self.create_wal(number, None)?;
-        if let Some(marker) = resume_marker {
-            // Durable before the MANIFEST forgets the old WALs: the next recovery resumes here.
-            writer.append_batch(marker)?;
+        if !first_batches.is_empty() {
+            // Durable before the MANIFEST forgets the old WALs: the next recovery resumes here, or finds here what was
+            // prepared in them.
+            for batch in first_batches {
+                writer.append_batch(batch)?;
+            }
             writer.sync(self.options().use_fsync)?;
         }
         state.first_own_wal = number;

@@ -5,20 +5,24 @@
 //! and whatever was damaged or was replaced lies in `lost/`. Tables that can be read in parts are rewritten with what can be
 //! read.
 //!
-//! Always true here: all is read, and everything that could be refused is refused, before anything is changed; no table, WAL
-//! or MANIFEST that was there is deleted, it is moved to `lost/`; a repair that was interrupted can be repeated.
+//! Always true here: all is read, and everything that could be refused is refused, before anything is changed. Only what was
+//! read and is wrong is damage: a file that cannot be opened or read is an error, and so is one that is sound and needs what
+//! is not there. No table, WAL or MANIFEST that was there is deleted, it goes to `lost/`. `CURRENT` names the old MANIFEST
+//! until the new one is complete, and what the old one needs is moved only afterwards, so that a repair that was interrupted
+//! can be repeated. The repaired database was opened once before a repair says that it is done.
 
 mod old_manifest;
 mod remove;
 mod table;
+mod wals;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn_env::{Env, FileSystem, create_dir_all};
-use firn_error::{Error, Result};
-use firn_format::comparator::Comparator;
+use firn_error::{Error, ErrorKind, Result};
+use firn_format::comparator::{Comparator, InternalKeyComparator};
 use firn_format::filename::{self, FileKind};
 use firn_format::key::{FileNumber, SequenceNumber};
 use firn_format::properties::UNKNOWN_COLUMN_FAMILY;
@@ -45,7 +49,7 @@ const LOST_DIR: &str = "lost";
 pub struct RepairReport {
     /// Tables that were whole.
     pub whole_tables: Vec<FileNumber>,
-    /// Tables that were rewritten with what could be read of them, and the numbers of the new ones.
+    /// Tables that were rewritten with what could be read of them, and the numbers of the new ones, which take their place.
     pub rewritten_tables: Vec<(FileNumber, FileNumber)>,
     /// Tables of which nothing could be read.
     pub lost_tables: Vec<FileNumber>,
@@ -105,9 +109,13 @@ struct Found {
 struct Family {
     name: String,
     options: ColumnFamilyOptions,
+    order: InternalKeyComparator,
     /// Whether a table of it was lost or only partly read, so that all that WALs hold counts.
     lost_data: bool,
 }
+
+/// Paths of new tables and of those whose places they take.
+type Replacements = Vec<(PathBuf, PathBuf)>;
 
 /// A table that becomes part of the repaired database.
 struct Kept {
@@ -135,26 +143,37 @@ impl Repair<'_> {
         let fs = self.fs();
         let lock = fs.lock_file(&self.layout.db_dir.join(filename::LOCK))?;
         let found = self.find()?;
-        self.old = OldManifest::read(&*fs, &self.layout.db_dir, &found.manifests);
+        self.old = OldManifest::read(&*fs, &self.layout.db_dir, &found.manifests)?;
         self.report.damages.extend(self.old.damage.take());
         self.add_family(0, DEFAULT_COLUMN_FAMILY_NAME)?;
         for (id, name) in self.old.families.clone() {
             self.add_family(id, &name)?;
         }
         let scanned = self.scan(&found)?;
-        // From here on files change.
-        let mut next = FileNumber(found.largest.0 + 1);
-        let kept = self.rewrite_damaged(scanned, &found, &mut next)?;
-        for path in found.manifests.values() {
-            self.move_to_lost(path)?;
-        }
-        self.write_manifest(kept, next)?;
+        wals::check(self, &found.wals)?;
+        // Above the log numbers too, which a MANIFEST may not have in the future.
+        let logs = self.old.log_numbers.values().copied().max().unwrap_or_default();
+        let mut next = FileNumber(found.largest.max(logs).0 + 1);
+        // From here on files change: first new ones are added, which nobody knows.
+        let (kept, rewritten) = self.rewrite_damaged(scanned, &found, &mut next)?;
         for (number, path) in &found.wals {
             self.keep_copy_in_lost(path)?;
             self.report.wals.push(*number);
         }
+        for (new, old) in &rewritten {
+            self.replace(old, new)?;
+        }
+        let is_kept = |number: &FileNumber| kept.iter().any(|kept| kept.file.number == *number);
+        let lost: Vec<&PathBuf> =
+            found.tables.iter().filter(|(number, _)| !is_kept(number)).map(|(_, (_, path))| path).collect();
+        self.write_manifest(kept, next)?;
+        // Nothing needs them any more, and the next open would delete them.
+        for path in found.manifests.values().chain(lost) {
+            self.move_to_lost(path)?;
+        }
         drop(lock);
-        self.convert_wals()
+        self.convert_wals()?;
+        self.verify()
     }
 
     fn find(&self) -> Result<Found> {
@@ -177,6 +196,9 @@ impl Repair<'_> {
             for name in names {
                 let Some(parsed) = filename::parse(&name) else { continue };
                 let path = dir.join(&name);
+                if parsed.kind != FileKind::InfoLog {
+                    parsed.number.checked("file number").map_err(|error| error.with_file(&path))?;
+                }
                 match parsed.kind {
                     FileKind::Table => {
                         found.tables.insert(parsed.number, (position, path));
@@ -217,7 +239,8 @@ impl Repair<'_> {
         let stored = self.old.comparators.get(&id).map(String::as_str);
         options.comparator = comparator_for(stored, &options, name)?;
         open::refuse_unsupported(name, &options)?;
-        self.families.insert(id, Family { name: name.to_owned(), options, lost_data: false });
+        let order = InternalKeyComparator::new(Arc::clone(&options.comparator));
+        self.families.insert(id, Family { name: name.to_owned(), options, order, lost_data: false });
         Ok(())
     }
 
@@ -225,9 +248,14 @@ impl Repair<'_> {
     fn scan(&mut self, found: &Found) -> Result<Vec<(u32, TableFacts)>> {
         let fs = self.fs();
         let mut scanned = Vec::new();
+        let missing = self.old.places.iter().filter(|(number, _)| !found.tables.contains_key(number));
+        for family in missing.map(|(_, place)| place.family).collect::<BTreeSet<_>>() {
+            self.mark_lost(family);
+        }
         for (number, (position, path)) in &found.tables {
             let identity = match TableScanner::identify(&*fs, path) {
                 Ok(identity) => identity,
+                Err(error) if !is_damage(&error) => return Err(error.with_file(path)),
                 Err(error) => {
                     // Nobody knows whose data it had: the old MANIFEST may.
                     let family = self.old.places.get(number).map(|place| place.family);
@@ -246,6 +274,10 @@ impl Repair<'_> {
             let comparator = comparator_for(Some(&identity.comparator), &family.options, name)?;
             let path_id = u32::try_from(*position).unwrap_or(0);
             let facts = TableScanner { fs: &*fs, path, number: *number, path_id, comparator }.scan()?;
+            // An interrupted repair may have put what could be read in its place.
+            if self.old.places.get(number).is_some_and(|place| place.size_bytes != facts.file.file_size) {
+                self.mark_lost(id);
+            }
             match &facts.condition {
                 Condition::Whole => self.report.whole_tables.push(*number),
                 Condition::Damaged(damages) => {
@@ -274,12 +306,32 @@ impl Repair<'_> {
         }
     }
 
-    /// Writes what can be read of damaged tables to new ones; the old ones go to `lost/`.
+    /// Writes what can be read of damaged tables to new ones in `lost/`; also gives their paths and those of the old ones,
+    /// whose names and numbers they are going to take. On failure none of them is left.
     fn rewrite_damaged(
         &mut self,
         scanned: Vec<(u32, TableFacts)>,
         found: &Found,
         next: &mut FileNumber,
+    ) -> Result<(Vec<Kept>, Replacements)> {
+        let mut new = Replacements::new();
+        match self.try_rewrite_damaged(scanned, found, next, &mut new) {
+            Ok(kept) => Ok((kept, new)),
+            Err(error) => {
+                for (path, _) in new {
+                    let _ = self.fs().remove_file(&path);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn try_rewrite_damaged(
+        &mut self,
+        scanned: Vec<(u32, TableFacts)>,
+        found: &Found,
+        next: &mut FileNumber,
+        new: &mut Replacements,
     ) -> Result<Vec<Kept>> {
         let fs = self.fs();
         let entropy = self.env.entropy();
@@ -289,11 +341,9 @@ impl Repair<'_> {
             let Some((_, path)) = found.tables.get(&facts.file.number) else { continue };
             let old = facts.file.number;
             match &facts.condition {
-                Condition::Whole => {
-                    kept.push(Kept { family: id, file: facts.file });
-                    continue;
-                }
+                Condition::Whole => kept.push(Kept { family: id, file: facts.file }),
                 Condition::Damaged(_) if facts.entries > 0 => {
+                    let lost = self.lost_dir_of(path)?;
                     let Some(family) = self.families.get(&id) else { continue };
                     let settings = table::RewriteSettings {
                         env: &self.env,
@@ -304,19 +354,15 @@ impl Repair<'_> {
                         family: &family.options,
                         session_id: &session_id,
                     };
-                    let file = facts.rewrite(&*fs, path, &settings, *next)?;
-                    self.report.rewritten_tables.push((old, *next));
+                    new.push((lost.join(filename::table(*next)), path.clone()));
+                    let file = facts.rewrite(&*fs, path, &settings, (&lost, *next))?;
+                    self.report.rewritten_tables.push((old, old));
                     *next = FileNumber(next.0 + 1);
-                    // It stands where the old one stood.
-                    if let Some(place) = self.old.places.get(&old).cloned() {
-                        self.old.places.insert(file.number, place);
-                    }
-                    kept.push(Kept { family: id, file });
+                    kept.push(Kept { family: id, file: NewFile { number: old, ..file } });
                 }
                 Condition::Damaged(_) => self.report.lost_tables.push(old),
                 Condition::Unreadable(_) => {}
             }
-            self.move_to_lost(path)?;
         }
         Ok(kept)
     }
@@ -332,6 +378,14 @@ impl Repair<'_> {
         let name = path.file_name().unwrap_or_default();
         self.fs().rename(path, &lost.join(name))?;
         self.fs().new_directory(&lost)?.fsync()
+    }
+
+    /// Puts `new` in the place of `old`, which stays in `lost/`. At every moment the name has one of them.
+    fn replace(&self, old: &Path, new: &Path) -> Result<()> {
+        let fs = self.fs();
+        self.keep_copy_in_lost(old)?;
+        fs.rename(new, old)?;
+        fs.new_directory(old.parent().unwrap_or(&self.layout.db_dir))?.fsync()
     }
 
     /// Leaves a second name, or a copy, of the file in `lost/`.
@@ -400,6 +454,15 @@ impl Repair<'_> {
         }
     }
 
+    /// Opens the database as its user will.
+    fn verify(&self) -> Result<()> {
+        let mut options = self.options.clone();
+        options.create_if_missing = false;
+        let family = |family: &Family| ColumnFamilyDescriptor::new(&family.name, family.options.clone());
+        let families = self.families.values().map(family).collect();
+        open::open(&self.layout.db_dir, options, families, Mode::ReadOnly)?.close()
+    }
+
     /// Opens the database, which turns WALs into tables, and merges what could be read in the wrong order.
     fn convert_wals(&mut self) -> Result<()> {
         let mut options = self.options.clone();
@@ -433,6 +496,12 @@ impl Repair<'_> {
         }
         db.close()
     }
+}
+
+/// Whether an error tells of damage. Others come of the file system, or of a table that is sound and of a kind that is not
+/// supported.
+fn is_damage(error: &Error) -> bool {
+    !matches!(error.kind(), ErrorKind::IoError | ErrorKind::NotSupported)
 }
 
 /// Whether two files share keys and neither is wholly newer than the other: a lookup that asks one first may be wrong.

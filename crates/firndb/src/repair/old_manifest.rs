@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use firn_env::FileSystem;
-use firn_error::Error;
+use firn_error::{Error, ErrorKind, Result};
 use firn_format::key::{FileNumber, SequenceNumber};
 use firn_format::version_edit::{EditKind, VersionEdit};
 
@@ -19,6 +19,7 @@ pub(super) struct Place {
     pub(super) family: u32,
     pub(super) level: u32,
     pub(super) epoch_number: u64,
+    pub(super) size_bytes: u64,
 }
 
 /// See the module documentation.
@@ -36,9 +37,16 @@ pub(super) struct OldManifest {
 
 impl OldManifest {
     /// Reads the MANIFEST that `CURRENT` names, else the one with the greatest number.
-    pub(super) fn read(fs: &dyn FileSystem, db_dir: &Path, manifests: &BTreeMap<FileNumber, PathBuf>) -> Self {
+    ///
+    /// # Errors
+    /// `IoError` for a file that is there and cannot be read: that is no damage.
+    pub(super) fn read(fs: &dyn FileSystem, db_dir: &Path, manifests: &BTreeMap<FileNumber, PathBuf>) -> Result<Self> {
         let mut old = Self::default();
+        let is_fault = |error: &Error| error.kind() == ErrorKind::IoError && !error.is_path_not_found();
         let current = read_current(fs, db_dir);
+        if let Some(error) = current.as_ref().err().filter(|error| is_fault(error)) {
+            return Err(error.clone());
+        }
         let named = current.as_ref().ok().and_then(|number| manifests.get(number));
         old.damage = current.as_ref().err().cloned();
         if let Some(path) = named.or_else(|| manifests.values().next_back()) {
@@ -46,9 +54,12 @@ impl OldManifest {
                 old.take(edit);
                 Ok(())
             });
+            if let Some(error) = result.as_ref().err().filter(|error| is_fault(error)) {
+                return Err(error.clone());
+            }
             old.damage = result.err().or(old.damage.take());
         }
-        old
+        Ok(old)
     }
 
     fn take(&mut self, edit: VersionEdit) {
@@ -79,7 +90,8 @@ impl OldManifest {
                     self.places.remove(number);
                 }
                 for (level, file) in edit.new_files {
-                    let place = Place { family: id, level, epoch_number: file.epoch_number };
+                    let place =
+                        Place { family: id, level, epoch_number: file.epoch_number, size_bytes: file.file_size };
                     self.places.insert(file.number, place);
                 }
             }

@@ -23,7 +23,7 @@ use crate::db::layout::Layout;
 use crate::db::open::family_spec;
 use crate::options::{ColumnFamilyOptions, DbOptions};
 use crate::stats::table_events::TableReporter;
-use crate::version::{FamilyTables, FamilyTablesOptions, OpenTables};
+use crate::version::{FamilySpec, FamilyTables, FamilyTablesOptions, OpenTables};
 
 /// Who wrote the tables that a repair writes (`docs/format/directory.md`, Identities).
 const REPAIRER_DB_ID: &str = "DB Repairer";
@@ -96,6 +96,7 @@ impl TableScanner<'_> {
         let order = InternalKeyComparator::new(Arc::clone(&self.comparator));
         let table = match open(self.fs, self.path, order.clone()) {
             Ok(table) => table,
+            Err(error) if !super::is_damage(&error) => return Err(error),
             Err(error) => {
                 return Ok(TableFacts {
                     condition: Condition::Unreadable(error),
@@ -119,6 +120,9 @@ impl TableScanner<'_> {
         if damages.is_empty()
             && let Err(error) = table.verify_checksums(&TableReadOptions::default())
         {
+            if !super::is_damage(&error) {
+                return Err(error.with_file(self.path));
+            }
             damages.push(error);
         }
         let condition = if damages.is_empty() { Condition::Whole } else { Condition::Damaged(damages) };
@@ -183,7 +187,7 @@ type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
 /// Visits all point entries that lie in intact blocks, in order; returns the damages met, one per place.
 ///
 /// # Errors
-/// Those of `visit`.
+/// Those of `visit`, and those that are no damage.
 fn for_each_readable(
     table: &Arc<TableReader>,
     order: &InternalKeyComparator,
@@ -192,9 +196,13 @@ fn for_each_readable(
     let options = TableReadOptions { total_order_seek: true, fill_cache: false, ..TableReadOptions::default() };
     let mut damages: Vec<Error> = Vec::new();
     let mut note = |error: Error| {
+        if !super::is_damage(&error) {
+            return Err(error);
+        }
         if damages.iter().all(|known| known.offset() != error.offset()) {
             damages.push(error);
         }
+        Ok(())
     };
     // The last user key of every block: beyond a damaged block the next one is sought.
     let mut ends = Vec::new();
@@ -202,7 +210,7 @@ fn for_each_readable(
         ends.push(user_key.to_vec());
         true
     }) {
-        note(error);
+        note(error)?;
     }
     let mut last: Vec<u8> = Vec::new();
     let mut entries = table.iter(&options);
@@ -219,7 +227,7 @@ fn for_each_readable(
             entries.next();
         }
         if let Err(error) = entries.status() {
-            note(error);
+            note(error)?;
             if let Some(end) = end {
                 // Behind every entry of that user key.
                 entries.seek(InternalKey::new(end, SequenceNumber::ZERO, ValueType::Deletion).encoded());
@@ -248,7 +256,7 @@ impl TableFacts {
         Self { file, condition: Condition::Unreadable(error), entries: 0, comparator: None }
     }
 
-    /// Writes what can be read of the table at `path` to a new one with `number`.
+    /// Writes what can be read of the table at `path` to a new one with this number in this directory.
     ///
     /// # Errors
     /// `IoError` naming the file.
@@ -257,7 +265,7 @@ impl TableFacts {
         fs: &dyn FileSystem,
         path: &Path,
         settings: &RewriteSettings<'_>,
-        number: FileNumber,
+        (directory, number): (&Path, FileNumber),
     ) -> Result<NewFile> {
         let comparator = self.comparator.clone().unwrap_or_else(|| Arc::clone(&settings.family.comparator));
         let order = InternalKeyComparator::new(comparator);
@@ -268,7 +276,7 @@ impl TableFacts {
             oldest_key_time: properties.oldest_key_time,
             newest_key_time: properties.newest_key_time,
         };
-        let outputs = settings.outputs(&order, self.file.path_id);
+        let outputs = settings.outputs(&order, self.file.path_id, directory);
         let mut output = TableOutput::create(&outputs, number, 0, times)?;
         for_each_readable(&table, &order, &mut |key, value| output.add(key, value))?;
         for tombstone in table.range_tombstones() {
@@ -284,14 +292,13 @@ impl TableFacts {
 }
 
 impl RewriteSettings<'_> {
-    fn outputs(&self, order: &InternalKeyComparator, path_id: u32) -> OutputSettings {
-        let dirs = self.layout.table_dirs(self.family);
-        let directory = dirs.get(path_id as usize).or(dirs.first()).cloned().unwrap_or_default();
+    fn outputs(&self, order: &InternalKeyComparator, path_id: u32, directory: &Path) -> OutputSettings {
+        let spec = family_spec(self.family_name, self.family, self.db, self.layout);
         let tables = FamilyTables::new(FamilyTablesOptions {
             fs: Arc::clone(self.env.fs()),
             file_options: FileOptions::default(),
             db_path: self.layout.db_dir.clone(),
-            spec: family_spec(self.family_name, self.family, self.db, self.layout),
+            spec: FamilySpec { paths: vec![directory.to_path_buf()], ..spec },
             reader: TableReaderOptions { comparator: order.clone(), ..TableReaderOptions::default() },
             open: Arc::new(OpenTables::new(OPEN_TABLES, 0)),
             latencies: None,
@@ -301,7 +308,7 @@ impl RewriteSettings<'_> {
             fs: Arc::clone(self.env.fs()),
             file_options: FileOptions::default(),
             use_fsync: self.db.use_fsync,
-            directory,
+            directory: directory.to_path_buf(),
             path_id,
             comparator: order.clone(),
             options: Arc::new(self.family.clone()),
