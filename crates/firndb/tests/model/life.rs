@@ -183,7 +183,29 @@ impl Life {
             }
             _ => self.reopen_a_copy()?,
         }
+        if self.rng.random_bool(0.25) {
+            self.open_without_an_operator()?;
+        }
         self.open()
+    }
+
+    /// Somebody forgets a merge operator. Refused or not, that open may take nothing away.
+    fn open_without_an_operator(&mut self) -> Outcome {
+        let forgotten = self.fixed.iter().filter(|(_, fixed)| fixed.merge != Merge::None).map(|(name, _)| name);
+        let Some(forgotten) = forgotten.cloned().collect::<Vec<_>>().choose(&mut self.rng).cloned() else {
+            return Ok(());
+        };
+        let (options, _) = recipe::database(&mut self.rng, self.recycles);
+        let mut families = Vec::new();
+        for (name, fixed) in &self.fixed {
+            let merge = if *name == forgotten { Merge::None } else { fixed.merge };
+            let (cf, _) = recipe::column_family(&mut self.rng, &Fixed { merge, ..fixed.clone() });
+            families.push(ColumnFamilyDescriptor::new(name.clone(), cf));
+        }
+        let opened = Db::open_cf(&self.dir, options, families);
+        self.note(format!("open without the merge operator of {forgotten}: {}", opened.is_ok()));
+        // A compaction may have met operands, which is an error of the background and nothing else.
+        opened.map_or(Ok(()), |db| db.close().or(Ok(())))
     }
 
     /// Goes on with a copy of the directory as it is while the database is open: what a killed process leaves.
