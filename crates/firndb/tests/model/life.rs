@@ -189,7 +189,7 @@ impl Life {
         self.open()
     }
 
-    /// Somebody forgets a merge operator. Refused or not, that open may take nothing away.
+    /// Somebody forgets a merge operator. Refused or not, that open may take nothing away; refused, it changes no file.
     fn open_without_an_operator(&mut self) -> Outcome {
         let forgotten = self.fixed.iter().filter(|(_, fixed)| fixed.merge != Merge::None).map(|(name, _)| name);
         let Some(forgotten) = forgotten.cloned().collect::<Vec<_>>().choose(&mut self.rng).cloned() else {
@@ -202,10 +202,18 @@ impl Life {
             let (cf, _) = recipe::column_family(&mut self.rng, &Fixed { merge, ..fixed.clone() });
             families.push(ColumnFamilyDescriptor::new(name.clone(), cf));
         }
+        // The info log tells of every open.
+        let files = || -> Vec<_> {
+            common::read_dir(&self.dir).into_iter().filter(|(name, _)| !name.starts_with("LOG")).collect()
+        };
+        let before = files();
         let opened = Db::open_cf(&self.dir, options, families);
-        self.note(format!("open without the merge operator of {forgotten}: {}", opened.is_ok()));
+        let refused = opened.is_err();
         // A compaction may have met operands, which is an error of the background and nothing else.
-        opened.map_or(Ok(()), |db| db.close().or(Ok(())))
+        let _ = opened.map(|db| db.close());
+        let changed = refused && files() != before;
+        self.note(format!("open without the merge operator of {forgotten}, refused: {refused}"));
+        if changed { Err("an open that was refused changed files".to_owned()) } else { Ok(()) }
     }
 
     /// Goes on with a copy of the directory as it is while the database is open: what a killed process leaves.
