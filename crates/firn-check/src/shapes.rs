@@ -63,7 +63,7 @@ fn file(rng: &mut StdRng, keys: &[Vec<u8>]) -> Vec<Laid> {
     let (Some(first), Some(last)) = (keys.first(), keys.last()) else { return Vec::new() };
     let end = keys.len() - 1;
     let mut ranges = Vec::new();
-    if rng.random_bool(0.5) {
+    if rng.random_bool(0.6) {
         ranges.push((0, rng.random_range(0..=end)));
     }
     if rng.random_bool(0.3) {
@@ -77,7 +77,7 @@ fn file(rng: &mut StdRng, keys: &[Vec<u8>]) -> Vec<Laid> {
     let ends = |(from, to)| Some(Laid::DeleteRange(keys.get(from).cloned()?, keys.get(to).cloned()?));
     let mut writes: Vec<Laid> = ranges.into_iter().filter(|(from, to)| from < to).filter_map(ends).collect();
     for key in [first, last] {
-        if rng.random_bool(0.6) {
+        if rng.random_bool(0.75) {
             writes.push(point(rng, key));
         }
     }

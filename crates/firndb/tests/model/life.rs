@@ -45,6 +45,8 @@ struct Life {
     keys: usize,
     key_style: u32,
     singles: u64,
+    /// Files that meet are laid all the time.
+    lays_files: bool,
     /// Keys at which files began or ended when last looked at.
     edges: Vec<Vec<u8>>,
     copies: u32,
@@ -77,6 +79,7 @@ pub fn live(seed: u64, status: Status) -> Outcome {
         keys: *[20, 200, 1000].choose(&mut rng).unwrap(),
         key_style: rng.random_range(0..4),
         singles: 0,
+        lays_files: rng.random_bool(0.25),
         edges: Vec::new(),
         copies: 0,
         born_families: 0,
@@ -251,6 +254,9 @@ impl Life {
     // One operation.
 
     fn step(&mut self) -> Outcome {
+        if self.lays_files && self.rng.random_bool(0.08) {
+            return self.lay_files();
+        }
         match self.rng.random_range(0..1000) {
             0..394 => self.write_one(),
             394..400 => self.ingest(),
