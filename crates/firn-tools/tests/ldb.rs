@@ -448,3 +448,20 @@ fn live_files_are_dumped_alike() {
         assert!(lines(&ours.out).iter().any(|line| line.starts_with("# entries=")), "{name}");
     }
 }
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "a test looks at files")]
+fn a_wal_that_is_named_by_its_path_is_dumped_with_header_and_values() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let database = dir.path().join("db");
+    let put = common::run(ours(), &arguments(&database, &["--create_if_missing", "put", "a", "b"]));
+    assert_eq!(put.status, Some(0), "{:?}", put.err);
+    let wal = std::fs::read_dir(&database)
+        .expect("a database")
+        .map(|entry| entry.expect("an entry").path())
+        .find(|path| path.extension().is_some_and(|extension| extension == "log"))
+        .expect("a WAL");
+    let dumped = common::run(ours(), &["dump".to_owned(), format!("--path={}", wal.display())]);
+    let expected = "Sequence,Count,ByteSize,Physical Offset,Key(s) : value \n1,1,17,0,PUT(0) : 0x61 : 0x62 \n";
+    assert_eq!((String::from_utf8_lossy(&dumped.out).as_ref(), dumped.status), (expected, Some(0)));
+}

@@ -243,7 +243,10 @@ impl PrefixCounter {
 fn dump_file(context: &mut Context<'_>, path: &Path) -> Outcome {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     match filename::parse(&name).map(|parsed| parsed.kind) {
-        Some(FileKind::Wal | FileKind::ArchivedWal) => files::dump_wal_path(context, path),
+        Some(FileKind::Wal | FileKind::ArchivedWal) => {
+            let all = super::wal::WalDumpOptions { header: true, print_value: true, only_gaps: false };
+            files::dump_wal_path(context, path, all)
+        }
         Some(FileKind::Manifest) => files::dump_manifest_file(context, path),
         Some(FileKind::Table) => {
             let mut arguments = vec![format!("--file={}", path.display()), "--command=scan".to_owned()];

@@ -107,16 +107,16 @@ pub fn dump_wal(context: &mut Context<'_>) -> Outcome {
     let Some(path) = context.arguments.option("walfile").map(PathBuf::from) else {
         return Err(Stop::Failed("Argument walfile must be specified.".to_owned()));
     };
-    dump_wal_path(context, &path)
-}
-
-pub(super) fn dump_wal_path(context: &mut Context<'_>, path: &Path) -> Outcome {
     let flags = &context.arguments.flags;
     let options = wal::WalDumpOptions {
         header: flags.contains("header"),
         print_value: flags.contains("print_value"),
         only_gaps: flags.contains("only_print_seqno_gaps"),
     };
+    dump_wal_path(context, &path, options)
+}
+
+pub(super) fn dump_wal_path(context: &mut Context<'_>, path: &Path, options: wal::WalDumpOptions) -> Outcome {
     // The families are known when the database is named, too.
     let known = match context.arguments.option("db") {
         Some(directory) if !directory.is_empty() => {
