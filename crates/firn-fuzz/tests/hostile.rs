@@ -1,6 +1,6 @@
 //! Databases that lie under valid checksums: a few hundred mutants, and some made by hand.
 //!
-//! `FIRN_HOSTILE_MUTANTS` is the number of mutants (250 by default), `FIRN_HOSTILE_FROM` the first. A failure names the mutant and
+//! `FIRN_HOSTILE_MUTANTS` is the number of mutants (300 by default), `FIRN_HOSTILE_FROM` the first. A failure names the mutant and
 //! the command that runs it alone. The long form is the program `firn-hostile`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -18,7 +18,7 @@ fn number(variable: &str, default: u64) -> u64 {
 #[test]
 fn mutants_end_without_panic_loss_or_much_memory() {
     let from = number("FIRN_HOSTILE_FROM", 0);
-    let numbers = from..from + number("FIRN_HOSTILE_MUTANTS", 250);
+    let numbers = from..from + number("FIRN_HOSTILE_MUTANTS", 300);
     let limits = Limits { seconds: 60, memory_bytes: 1 << 30 };
     let figures = run(databases(), numbers, limits, &mut |_| ());
     for (number, what) in &figures.violations {

@@ -39,6 +39,8 @@ struct Driver<'a> {
     number: u64,
     options: DbOptions,
     table: BlockBasedTableOptions,
+    /// Whether the OPTIONS file is worth a look of its own.
+    reads_options: bool,
     outcome: Outcome,
 }
 
@@ -48,7 +50,8 @@ pub fn drive(mutant: &mut Mutant) -> Outcome {
     let table = BlockBasedTableOptions {
         filter_policy: dice.once_in(2).then(|| FilterPolicy::bloom(10.0)),
         cache_index_and_filter_blocks: dice.once_in(3),
-        no_block_cache: dice.once_in(3),
+        // Clearing the cache's memory is a third of all work.
+        no_block_cache: !dice.once_in(4),
         ..BlockBasedTableOptions::default()
     };
     let mut options = db_options(environment(Arc::new(MemoryFileSystem::new()), mutant.number));
@@ -72,7 +75,8 @@ pub fn drive(mutant: &mut Mutant) -> Outcome {
         options.avoid_flush_during_recovery
     );
     let outcome = Outcome { options: stated, ..Outcome::default() };
-    let mut driver = Driver { image: &mutant.image, number: mutant.number, options, table, outcome };
+    let reads_options = mutant.kinds.contains(&Kind::Options);
+    let mut driver = Driver { image: &mutant.image, number: mutant.number, options, table, reads_options, outcome };
     driver.read();
     driver.write(dice, !mutant.kinds.contains(&Kind::Table));
     driver.repair();
@@ -172,8 +176,10 @@ impl Driver<'_> {
     fn read(&mut self) {
         let fs = file_system_of(self.image);
         let (options, _) = self.in_world(&fs, 0);
-        let loaded = load_latest_options(&*fs, DIRECTORY.as_ref(), &ConfigOptions::default());
-        self.heed(loaded);
+        if self.reads_options {
+            let loaded = load_latest_options(&*fs, DIRECTORY.as_ref(), &ConfigOptions::default());
+            self.heed(loaded);
+        }
         let Some(families) = self.families(&options) else { return };
         let db = Db::open_cf_read_only(DIRECTORY, options, families);
         let Some(db) = self.heed(db) else { return };

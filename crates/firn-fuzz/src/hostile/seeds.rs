@@ -102,7 +102,7 @@ fn layouts() -> Vec<(CompressionType, BlockBasedTableOptions)> {
     }
     let mut filtered = table(|t| t.cache_index_and_filter_blocks = true);
     filtered.filter_policy = bloom();
-    layouts.push((CompressionType::Bzip2, filtered));
+    layouts.push((CompressionType::Lz4hc, filtered));
     layouts
 }
 
