@@ -16,6 +16,9 @@ use firn_format::version_edit::{DEFAULT_COLUMN_FAMILY_ID, DEFAULT_COLUMN_FAMILY_
 use super::builder::{self, ConsistencyChecks, FileStatsLoader, RecoveredEpochs, VersionBuilder};
 use super::{Version, WalSet};
 
+/// No file gets such an epoch number: there is one for each flush and compaction.
+const EPOCH_NUMBERS_END: u64 = 1 << 62;
+
 /// The column family in which RocksDB keeps its statistics history; it is opened without being asked for.
 pub const PERSISTENT_STATS_COLUMN_FAMILY_NAME: &str = "___rocksdb_stats_history___";
 
@@ -278,6 +281,11 @@ impl ManifestReplay {
             if file.largest_sequence > SequenceNumber::MAX {
                 let (number, sequence) = (file.number, file.largest_sequence);
                 return Err(Error::corruption(format!("sequence number {sequence} of table {number} is too large")));
+            }
+            // The next file gets a greater one; if that fails, tables of this run do not open again.
+            if file.epoch_number >= EPOCH_NUMBERS_END {
+                let (number, epoch) = (file.number, file.epoch_number);
+                return Err(Error::corruption(format!("epoch number {epoch} of table {number} is too large")));
             }
         }
         match self.opened.get_mut(&edit.column_family) {

@@ -410,6 +410,7 @@ fn manifests_that_contradict_themselves_are_refused_with_their_place() {
         ..VersionEdit::default()
     };
     let group = |remaining| VersionEdit { remaining_entries: Some(remaining), ..VersionEdit::default() };
+    let late = NewFile { epoch_number: u64::MAX, ..table(&*memory_database().0, 10, ("a", "m"), (1, 2)) };
     let cases: Vec<(Vec<VersionEdit>, &str)> = vec![
         (vec![counters(), drop_default], "dropping the default column family"),
         (vec![counters(), drop_unknown], "MANIFEST - dropping non-existing column family"),
@@ -426,6 +427,7 @@ fn manifests_that_contradict_themselves_are_refused_with_their_place() {
         (vec![], "no log_file_number, next_file_number, last_sequence entry in MANIFEST"),
         (vec![counters(), group(2), group(0)], "corrupted atomic group"),
         (vec![counters(), group(1), counters()], "corrupted atomic group"),
+        (vec![counters(), adding(0, late)], "epoch number 18446744073709551615 of table 10 is too large"),
     ];
     for (edits, message) in cases {
         let (fs, _) = memory_database();
