@@ -312,9 +312,14 @@ impl DbInner {
             CompactionStyle::Level => self.compact_levels(options, data, begin, end),
             CompactionStyle::Universal => self.compact_everything(options, data, begin, end),
             CompactionStyle::Fifo => {
+                // What an automatic one would do next, also where those are off.
                 let mut state = self.state.lock();
+                while state.is_ingesting(data.id) {
+                    self.wait_for_background(&mut state);
+                }
                 let job = state.new_job_id();
-                self.run_automatic_compaction(&mut state, job, data.id)
+                let plan = self.with_picker_input(&state, data.id, picker::pick).flatten();
+                plan.map_or(Ok(()), |plan| self.carry_out(&mut state, job, plan, options.canceled.as_deref()))
             }
             CompactionStyle::None => Ok(()),
         };

@@ -230,6 +230,8 @@ impl DbInner {
         data: &Arc<ColumnFamilyData>,
         view: View,
     ) -> Result<Cursor> {
+        // Before the children are made: what comes between counts as not seen.
+        let tombstones_in_memory = view.super_version.mem.range_deletion_count();
         let merged = self.merged(&options, data, &view)?;
         let cf = &view.super_version.options;
         let config = DbIteratorConfig {
@@ -250,7 +252,8 @@ impl DbInner {
             options,
             data: Arc::clone(data),
             super_version_number: view.super_version.number,
-            _super_version: view.super_version,
+            tombstones_in_memory,
+            super_version: view.super_version,
             counts: self.statistics.clone().map(CursorCounts::new),
             db: Arc::clone(self),
             _purge: PurgeAtEnd(Weak::clone(&self.this)),
@@ -270,8 +273,10 @@ pub struct Cursor {
     error: Option<Error>,
     options: ReadOptions,
     data: Arc<ColumnFamilyData>,
-    _super_version: Arc<SuperVersion>,
+    super_version: Arc<SuperVersion>,
     super_version_number: u64,
+    /// How many range deletions the memtable had; only tailing cursors ask.
+    tombstones_in_memory: u64,
     /// What the cursor did, where there are statistics.
     counts: Option<CursorCounts>,
     db: Arc<DbInner>,
@@ -486,7 +491,7 @@ impl Cursor {
     fn positioned(&mut self, seek: impl FnOnce(&mut DbIterator<Merged>)) {
         self.error = None;
         if self.options.tailing
-            && self.data.super_version.number() != self.super_version_number
+            && self.is_outdated()
             && let Err(error) = self.renew()
         {
             self.error = Some(error);
@@ -497,6 +502,13 @@ impl Cursor {
         if let Some(counts) = &mut self.counts {
             counts.sought(&self.iterator);
         }
+    }
+
+    /// Whether there is something that the inner iterators of a tailing cursor do not see: they walk through entries that are
+    /// added to the memtable, but its range deletions are those of the moment when they were made.
+    fn is_outdated(&self) -> bool {
+        self.data.super_version.number() != self.super_version_number
+            || self.tombstones_in_memory != self.super_version.mem.range_deletion_count()
     }
 
     /// A tailing cursor only goes forward.

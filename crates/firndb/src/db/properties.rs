@@ -10,6 +10,7 @@ use firn_table::BlockCache;
 use super::DbInner;
 use super::column_family::ColumnFamilyData;
 use super::super_version::SuperVersion;
+use crate::compaction::picker;
 use crate::memtable::MemTable;
 use crate::stats::report::{AggregatedTableProperties, TableShape, level_stats_text, read_latency_text, tables_text};
 use crate::stats::{
@@ -138,7 +139,8 @@ impl PropertySource for FamilyProperties<'_> {
             P::NumImmutableMemTableFlushed => 0,
             P::MemTableFlushPending => u64::from(family?.is_flush_pending()),
             P::NumRunningFlushes => state.flushes_running as u64,
-            P::CompactionPending => u64::from(family?.queued_for_compaction),
+            // Due, whether or not one may run by itself.
+            P::CompactionPending => u64::from(db.with_picker_input(&state, data.id, picker::needs_compaction)?),
             P::NumRunningCompactions => state.running.iter().filter(|plan| !plan.inputs.is_empty()).count() as u64,
             P::NumUnscheduledCompactions => state.compaction_queue.len() as u64,
             P::BackgroundErrors => state.background_errors,
