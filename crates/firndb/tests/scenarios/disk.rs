@@ -39,6 +39,7 @@ impl Disk {
             }
             "files" => Ok(self.count_files(&words)),
             "corrupt" => self.corrupt(&words),
+            "zero" => self.zero(&words),
             "truncate" => self.truncate(&words),
             "append" => self.append(&words),
             "remove" => self.remove(&words),
@@ -75,6 +76,9 @@ impl Disk {
                 }
                 None => {}
             }
+        }
+        if counts.is_empty() {
+            return vec!["(none)".to_owned()];
         }
         vec![counts.iter().map(|(kind, count)| format!("{kind} {count}")).collect::<Vec<_>>().join(", ")]
     }
@@ -116,7 +120,7 @@ impl Disk {
     /// `corrupt -at=50% -length=4 sst.0` turns over bytes.
     fn corrupt(&self, words: &Words) -> Parsed<Vec<String>> {
         let (path, mut bytes) = self.read(words)?;
-        let at = place(words.text("at").unwrap_or("50%"), bytes.len())?;
+        let at = place(words.text("at").unwrap_or("50%"), written(&path, &bytes))?;
         let length: usize = words.unsigned("length", 1)?;
         let damaged = bytes.get_mut(at..at + length).ok_or("beyond the end of the file")?;
         damaged.iter_mut().for_each(|byte| *byte ^= 0x55);
@@ -124,18 +128,32 @@ impl Disk {
         Ok(Vec::new())
     }
 
-    /// `truncate -to=50% log.-1`.
-    fn truncate(&self, words: &Words) -> Parsed<Vec<String>> {
+    /// `zero -at=-20 log.-1` makes zeros of the bytes from there on, or of `-length` of them.
+    fn zero(&self, words: &Words) -> Parsed<Vec<String>> {
         let (path, mut bytes) = self.read(words)?;
-        bytes.truncate(place(words.text("to").unwrap_or("50%"), bytes.len())?);
+        let at = place(words.text("at").unwrap_or("50%"), written(&path, &bytes))?;
+        let rest = bytes.get_mut(at..).ok_or("beyond the end of the file")?;
+        let length = words.unsigned("length", rest.len() as i64)?;
+        rest.iter_mut().take(length).for_each(|byte| *byte = 0);
         put_file(&path, &bytes);
         Ok(Vec::new())
     }
 
-    /// `append log.-1 garbage`.
+    /// `truncate -to=50% log.-1`.
+    fn truncate(&self, words: &Words) -> Parsed<Vec<String>> {
+        let (path, mut bytes) = self.read(words)?;
+        bytes.truncate(place(words.text("to").unwrap_or("50%"), written(&path, &bytes))?);
+        put_file(&path, &bytes);
+        Ok(Vec::new())
+    }
+
+    /// `append log.-1 garbage`, `append -zeros=100 log.-1`.
     fn append(&self, words: &Words) -> Parsed<Vec<String>> {
         let (path, mut bytes) = self.read(words)?;
-        bytes.extend(unescape(words.word(1)?)?);
+        bytes.truncate(written(&path, &bytes));
+        let zeros: usize = words.unsigned("zeros", 0)?;
+        bytes.resize(bytes.len() + zeros, 0);
+        bytes.extend(unescape(words.word(1).unwrap_or("\"\""))?);
         put_file(&path, &bytes);
         Ok(Vec::new())
     }
@@ -164,9 +182,21 @@ impl Disk {
 }
 
 fn kind_of(name: &str) -> String {
+    // Not to be taken for a WAL.
+    if name == "LOG" || name.starts_with("LOG.old") {
+        return "info".to_owned();
+    }
     match name.split_once('.') {
         Some((_, kind)) if kind.bytes().all(|byte| byte.is_ascii_alphabetic()) => kind.to_owned(),
         _ => name.split('-').next().unwrap_or(name).trim_end_matches(".old").to_lowercase(),
+    }
+}
+
+/// How much of a file was written: engines keep room behind the end of a WAL, which is zeros.
+fn written(path: &Path, bytes: &[u8]) -> usize {
+    match path.extension().is_some_and(|kind| kind == "log") {
+        true => bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1),
+        false => bytes.len(),
     }
 }
 

@@ -249,7 +249,7 @@ class Driver {
   static bool NeedsDb(const string& name) {
     static const vector<string> without = {"start", "dir",   "open",     "close",  "options", "destroy",
                                            "repair", "list_families", "sst", "perf", "perf_reset", "tickers",
-                                           "histograms", "events", "reset_statistics"};
+                                           "histograms", "events", "reset_statistics", "try_open"};
     return std::find(without.begin(), without.end(), name) == without.end();
   }
 
@@ -888,6 +888,15 @@ class Driver {
     Status s = PairsOf(words.rest, &pairs);
     Check(s.ok() ? db_->SetDBOptions(pairs) : s);
   }
+  // The options within an option, by name.
+  static string InOrder(const string& value) {
+    if (value.find(';') == string::npos) return value;
+    vector<string> parts = Split(value[0] == '{' ? value.substr(1, value.size() - 2) : value, ';');
+    std::sort(parts.begin(), parts.end());
+    string text;
+    for (const string& part : parts) text += part + ";";
+    return "{" + text + "}";
+  }
   // The options in force, by name; `table.` before names of the table's.
   void ShowOptions(const Words& words) {
     ConfigOptions config;
@@ -899,15 +908,12 @@ class Driver {
     if (s.ok()) s = GetStringFromDBOptions(config, db_->GetDBOptions(), &text);
     if (s.ok()) s = StringToMap(text, &of_db);
     pairs.insert(of_db.begin(), of_db.end());
-    if (s.ok() && pairs.count("block_based_table_factory") > 0) {
-      s = StringToMap(pairs["block_based_table_factory"], &of_table);
-    } else if (s.ok() && pairs.count("table_factory") > 0) {
-      s = StringToMap(pairs["table_factory"], &of_table);
-    }
+    if (s.ok()) s = options.table_factory->GetOptionString(config, &text);
+    if (s.ok()) s = StringToMap(text, &of_table);
     for (const auto& [name, value] : of_table) pairs["table." + name] = value;
     if (!s.ok()) return Say(Error(s));
     for (const string& name : words.words) {
-      Say(pairs.count(name) > 0 ? name + "=" + pairs[name] : name + " none");
+      Say(pairs.count(name) > 0 ? name + "=" + InOrder(pairs[name]) : name + " none");
     }
   }
 
@@ -958,6 +964,56 @@ class Driver {
     delete checkpoint;
     Check(s);
   }
+  // `ingest_all @one x y; @two z`: files for several families at once.
+  void IngestAll(const Words& words) {
+    vector<IngestExternalFileArg> all;
+    string text;
+    for (const string& family : words.families) text += "@" + family + " ";
+    for (const string& part : Split(text + words.rest, ';')) {
+      Words one(part);
+      IngestExternalFileArg arg;
+      arg.column_family = Family(one);
+      for (const string& name : one.words) arg.external_files.push_back(root_ + "/" + name + ".sst");
+      all.push_back(arg);
+    }
+    Check(db_->IngestExternalFiles(all));
+  }
+  // `export @one name`, `import @two name`: a family's tables beside the database, and a new family of them.
+  void Export(const Words& words) {
+    Checkpoint* checkpoint = nullptr;
+    ExportImportFilesMetaData* exported = nullptr;
+    const string& name = words.words.at(0);
+    Status s = Checkpoint::Create(db_.get(), &checkpoint);
+    if (s.ok()) s = checkpoint->ExportColumnFamily(Family(words), root_ + "/" + name, &exported);
+    delete checkpoint;
+    if (s.ok()) exports_[name].reset(exported);
+    Check(s);
+  }
+  void Import(const Words& words) {
+    auto found = exports_.find(words.words.at(0));
+    if (found == exports_.end()) throw "no export " + words.words[0];
+    ImportColumnFamilyOptions how;
+    how.move_files = words.Flag("move_files", false);
+    const string& name = words.families.at(0);
+    ColumnFamilyHandle* handle = nullptr;
+    Status s = db_->CreateColumnFamilyWithImport(FamilyOptions(name), name, how, *found->second, &handle);
+    if (s.ok()) families_[name] = handle;
+    Check(s);
+  }
+  // Opens the same directory once more beside the open database, and closes that.
+  void TryOpen(const Words& words) {
+    vector<string> names;
+    if (!DB::ListColumnFamilies(options_, dir_, &names).ok()) names = {"default"};
+    vector<ColumnFamilyDescriptor> descriptors;
+    for (const string& name : names) descriptors.emplace_back(name, FamilyOptions(name));
+    vector<ColumnFamilyHandle*> handles;
+    DB* db = nullptr;
+    Status s = words.Has("read_only") ? DB::OpenForReadOnly(options_, dir_, descriptors, &handles, &db)
+                                      : DB::Open(options_, dir_, descriptors, &handles, &db);
+    for (ColumnFamilyHandle* handle : handles) db->DestroyColumnFamilyHandle(handle);
+    delete db;
+    Say(s.ok() ? "opened" : Error(s));
+  }
   void DisableDeletions(const Words&) { Check(db_->DisableFileDeletions()); }
   void EnableDeletions(const Words& words) { Check(db_->EnableFileDeletions(words.Flag("force", false))); }
   void FlushWal(const Words& words) { Check(db_->FlushWAL(words.Flag("sync", false))); }
@@ -997,6 +1053,7 @@ class Driver {
   std::unique_ptr<DB> db_;
   map<string, ColumnFamilyHandle*> families_;
   map<string, const Snapshot*> snapshots_;
+  map<string, std::unique_ptr<ExportImportFilesMetaData>> exports_;
   map<string, Cursor> cursors_;
   vector<string> answer_;
 };
@@ -1052,6 +1109,10 @@ const map<string, Driver::Command>& Driver::Commands() {
       {"show_options", &Driver::ShowOptions},
       {"sst", &Driver::WriteSst},
       {"ingest", &Driver::Ingest},
+      {"ingest_all", &Driver::IngestAll},
+      {"export", &Driver::Export},
+      {"import", &Driver::Import},
+      {"try_open", &Driver::TryOpen},
       {"checkpoint", &Driver::MakeCheckpoint},
       {"disable_deletions", &Driver::DisableDeletions},
       {"enable_deletions", &Driver::EnableDeletions},

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use firndb::options::IngestExternalFileOptions;
-use firndb::{FileKind, Options, sst_file_writer};
+use firndb::{Db, FileKind, ImportColumnFamilyOptions, IngestExternalFiles, Options, sst_file_writer};
 
 use super::{Done, Firn, Stop};
 use crate::words::{Words, bounds, pair, parts, unescape};
@@ -55,6 +55,53 @@ impl Firn {
         };
         let files: Vec<_> = words.words().iter().map(|name| self.root.join(format!("{name}.sst"))).collect();
         Ok(self.db().ingest_external_file(&self.family(words)?, &files, &options)?)
+    }
+
+    /// `ingest_all @one x y; @two z`: files for several families at once.
+    pub(super) fn ingest_all(&mut self, rest: &str) -> Done {
+        let mut all = Vec::new();
+        for part in parts(rest) {
+            let words = Words::parse(part);
+            let files = words.words().iter().map(|name| self.root.join(format!("{name}.sst"))).collect();
+            all.push((self.family(&words)?, files));
+        }
+        let ingestions: Vec<_> = all
+            .iter()
+            .map(|(cf, files): &(_, Vec<_>)| IngestExternalFiles {
+                cf,
+                files: files.clone(),
+                checksums: Vec::new(),
+                options: IngestExternalFileOptions::default(),
+            })
+            .collect();
+        Ok(self.db().ingest_external_files(&ingestions)?)
+    }
+
+    /// `export @one name`: a family's tables beside the database, for `import`.
+    pub(super) fn export(&mut self, words: &Words) -> Done {
+        let name = words.word(0)?;
+        let exported = self.db().export_cf(&self.family(words)?, self.root.join(name))?;
+        self.exports.insert(name.to_owned(), exported);
+        Ok(())
+    }
+
+    /// `import @two name`: a new family of exported tables.
+    pub(super) fn import(&mut self, words: &Words) -> Done {
+        let name = words.word(0)?;
+        let exported = self.exports.get(name).cloned().ok_or_else(|| format!("no export {name}"))?;
+        let how = ImportColumnFamilyOptions { move_files: words.flag("move_files", false) };
+        let family = words.families.first().ok_or_else(|| "no family".to_owned())?;
+        let handle = self.db().create_cf_with_import(family, self.options_of(family), &[exported], how)?;
+        self.families.insert(family.clone(), handle);
+        Ok(())
+    }
+
+    /// Opens the same directory once more beside the open database, and closes that.
+    pub(super) fn try_open(&mut self, words: &Words) -> Done {
+        let open = if words.has("read_only") { Db::open_cf_read_only } else { Db::open_cf };
+        open(&self.dir, self.options.db.clone(), self.descriptors(&[]))?.close()?;
+        self.say("opened");
+        Ok(())
     }
 
     /// `checkpoint name`: a copy of the database beside it, for `use name`.

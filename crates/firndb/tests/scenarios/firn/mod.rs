@@ -16,7 +16,8 @@ use firn_format::options_text::parse_map;
 use firndb::options::{ConfigOptions, OptionSet};
 use firndb::stats::Statistics;
 use firndb::{
-    ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, Cursor, Db, Error, Options, Snapshot, SubCode,
+    ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, Cursor, Db, Error, ExportedColumnFamily, Options,
+    Snapshot, SubCode,
 };
 
 use crate::words::{Parsed, Words};
@@ -24,7 +25,7 @@ use crate::{Answer, Engine};
 use see::Events;
 
 /// Commands that do without an open database.
-const WITHOUT_DB: [&str; 15] = [
+const WITHOUT_DB: [&str; 16] = [
     "start",
     "dir",
     "open",
@@ -40,6 +41,7 @@ const WITHOUT_DB: [&str; 15] = [
     "histograms",
     "events",
     "reset_statistics",
+    "try_open",
 ];
 
 /// What a command comes to: it failed as the database says, or it was not understood.
@@ -76,6 +78,7 @@ pub struct Firn {
     // In this order: what reads from the database goes before it.
     cursors: BTreeMap<String, Cursor>,
     snapshots: BTreeMap<String, Snapshot>,
+    exports: BTreeMap<String, ExportedColumnFamily>,
     families: BTreeMap<String, ColumnFamily>,
     db: Option<Db>,
     show_text: bool,
@@ -179,6 +182,10 @@ impl Firn {
             "show_options" => self.show_options(&words),
             "sst" => self.write_sst(&words),
             "ingest" => self.ingest(&words),
+            "ingest_all" => self.ingest_all(rest),
+            "export" => self.export(&words),
+            "import" => self.import(&words),
+            "try_open" => self.try_open(&words),
             "checkpoint" => self.make_checkpoint(&words),
             "disable_deletions" => Ok(self.db().disable_file_deletions()?),
             "enable_deletions" => Ok(self.db().enable_file_deletions()?),
@@ -256,17 +263,22 @@ impl Firn {
         }
         self.read_only = words.flag("read_only", self.read_only);
         apply(&mut self.options, &words.rest)?;
-        let mut names = words.families.clone();
-        if names.is_empty() {
-            names = Db::list_column_families(&self.dir, &self.options.db).unwrap_or_else(|_| vec!["default".into()]);
-        }
-        let families = names.iter().map(|name| ColumnFamilyDescriptor::new(name, self.options_of(name))).collect();
+        let families = self.descriptors(&words.families);
         let options = self.options.db.clone();
         let open = if self.read_only { Db::open_cf_read_only } else { Db::open_cf };
         let db = open(&self.dir, options, families)?;
         self.families = db.column_families().into_iter().map(|cf| (cf.name().to_owned(), cf)).collect();
         self.db = Some(db);
         Ok(())
+    }
+
+    /// The families to open: those named, or all that are there.
+    fn descriptors(&self, names: &[String]) -> Vec<ColumnFamilyDescriptor> {
+        let mut names = names.to_vec();
+        if names.is_empty() {
+            names = Db::list_column_families(&self.dir, &self.options.db).unwrap_or_else(|_| vec!["default".into()]);
+        }
+        names.iter().map(|name| ColumnFamilyDescriptor::new(name, self.options_of(name))).collect()
     }
 
     fn close_all(&mut self) -> firndb::Result<()> {

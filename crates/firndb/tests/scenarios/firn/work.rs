@@ -7,7 +7,7 @@ use firndb::options::{
 use firndb::{FlushOptions, LiveFile};
 
 use super::{Done, Firn};
-use crate::words::{Parsed, Words, bounds};
+use crate::words::{Parsed, Words, bounds, parts};
 
 /// One end of a range; none is open.
 type End = Option<Vec<u8>>;
@@ -16,6 +16,14 @@ type End = Option<Vec<u8>>;
 fn range(words: &Words) -> Parsed<(End, End)> {
     let (from, to) = bounds(words.words().first().unwrap_or(&".."))?;
     Ok(((!from.is_empty()).then_some(from), (!to.is_empty()).then_some(to)))
+}
+
+/// The options within an option, by name.
+fn in_order(value: &str) -> String {
+    let Some(inner) = value.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else { return value.to_owned() };
+    let mut within = parts(inner);
+    within.sort_unstable();
+    format!("{{{}}}", within.iter().map(|part| format!("{part};")).collect::<String>())
 }
 
 impl Firn {
@@ -122,7 +130,7 @@ impl Firn {
         }
         for name in words.words() {
             match all.iter().find(|(known, _)| known == name) {
-                Some((_, value)) => self.say(format!("{name}={value}")),
+                Some((_, value)) => self.say(format!("{name}={}", in_order(value))),
                 None => self.say(format!("{name} none")),
             }
         }
