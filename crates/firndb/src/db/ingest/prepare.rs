@@ -291,6 +291,13 @@ impl<'a> Preparation<'a> {
             _ if options.allow_db_generated_files => {}
             _ => return Err(Error::corruption("External file version not found")),
         }
+        // Read in another order its keys would be found damaged only when the file is already part of the database.
+        let (theirs, ours) = (&properties.comparator, data.comparator.user_comparator().name());
+        if !theirs.is_empty() && theirs != ours {
+            return Err(Error::invalid_argument(format!(
+                "the file is in the order of {theirs}, the family in that of {ours}"
+            )));
+        }
         let family = properties.column_family_id;
         if family != UNKNOWN_COLUMN_FAMILY && family != u64::from(data.id) && is_external {
             return Err(Error::invalid_argument("External file column family id don't match"));
