@@ -379,9 +379,7 @@ impl DbInner {
                 }
             }
         }
-        options_files.sort();
-        let surplus = options_files.len().saturating_sub(KEPT_OPTIONS_FILES);
-        options_files.iter().take(surplus).for_each(|(_, path)| self.remove_file(path));
+        self.remove_surplus_options_files(options_files);
     }
 
     fn list_directories(&self) -> Vec<(PathBuf, String)> {
@@ -444,6 +442,23 @@ impl DbInner {
         };
         let db = self.options();
         let names = cf_options.iter().map(|(name, options)| (name.as_str(), &**options));
-        crate::options::write_options_file(&**self.env.fs(), &self.path, temporary.get(), last.get(), &db, names)
+        crate::options::write_options_file(&**self.env.fs(), &self.path, temporary.get(), last.get(), &db, names)?;
+        self.remove_old_options_files();
+        Ok(())
+    }
+
+    /// Removes the OPTIONS files before the newest ones, unless nothing may be removed now.
+    fn remove_old_options_files(&self) {
+        let Some(_removing) = self.start_removing(&mut self.state.lock()) else { return };
+        let names = self.env.fs().children(&self.path).unwrap_or_default();
+        let of_options = |name: &String| filename::parse(name).filter(|parsed| parsed.kind == FileKind::Options);
+        let files = names.iter().filter_map(|name| Some((of_options(name)?.number, self.path.join(name))));
+        self.remove_surplus_options_files(files.collect());
+    }
+
+    fn remove_surplus_options_files(&self, mut files: Vec<(FileNumber, PathBuf)>) {
+        files.sort();
+        let surplus = files.len().saturating_sub(KEPT_OPTIONS_FILES);
+        files.iter().take(surplus).for_each(|(_, path)| self.remove_file(path));
     }
 }

@@ -93,7 +93,7 @@ impl DbInner {
     /// Changes mutable options of a column family; see [`Db::set_options`](crate::Db::set_options).
     ///
     /// # Errors
-    /// `InvalidArgument` when an option is unknown, immutable or malformed; nothing is changed then.
+    /// `InvalidArgument` when an option is unknown, immutable or malformed, `ColumnFamilyDropped`; nothing is changed then.
     pub(crate) fn set_options(&self, data: &Arc<ColumnFamilyData>, changes: &[(&str, &str)]) -> Result<()> {
         self.check_writable()?;
         self.check_owner(data)?;
@@ -101,10 +101,14 @@ impl DbInner {
             return Err(Error::invalid_argument("empty input"));
         }
         self.alone(|log, state| {
+            data.check_live()?;
             let db = self.options();
             let changed = change_column_family_options(&db, &data.name, &data.options(), changes)?;
             refuse_unsupported(&data.name, &changed)?;
             data.tables().set_block_protection_bytes_per_key(changed.block_protection_bytes_per_key);
+            if let Some(family) = state.families.get(&data.id) {
+                family.mem.set_full_bytes(changed.write_buffer_size);
+            }
             data.set_options(Arc::new(changed));
             let retired = self.install_super_version(state, data.id);
             self.refresh_log(log, state);

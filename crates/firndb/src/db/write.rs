@@ -149,7 +149,11 @@ impl DbInner {
     pub(crate) fn write_one(&self, options: &WriteOptions, data: &ColumnFamilyData, batch: &WriteBatch) -> Result<()> {
         const PLAIN: ContentFlags = ContentFlags::PUT.with(ContentFlags::DELETE).with(ContentFlags::SINGLE_DELETE);
         self.check_writable()?;
-        data.check_takes_writes()?;
+        if let Err(error) = data.check_takes_writes()
+            && !(options.ignore_missing_column_families && data.is_dropped())
+        {
+            return Err(error);
+        }
         self.check_options(options)?;
         if !PLAIN.contains(batch.flags()) {
             self.check_records(options, batch)?;

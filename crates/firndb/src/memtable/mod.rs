@@ -134,6 +134,8 @@ pub struct MemTable {
     range_deletion_bytes: AtomicUsize,
     next_log_number: AtomicU64,
     oldest_key_time: AtomicU64,
+    /// `write_buffer_size` as it is now; options can change while the memtable takes writes.
+    write_buffer_bytes: AtomicUsize,
     flush_marked: AtomicBool,
     flush_scheduled: AtomicBool,
     counters: Counters,
@@ -210,6 +212,7 @@ impl MemTable {
             range_deletion_bytes: AtomicUsize::new(0),
             next_log_number: AtomicU64::new(0),
             oldest_key_time: AtomicU64::new(u64::MAX),
+            write_buffer_bytes: AtomicUsize::new(config.write_buffer_bytes),
             flush_marked: AtomicBool::new(false),
             flush_scheduled: AtomicBool::new(false),
             counters: Counters::default(),
@@ -484,7 +487,7 @@ impl MemTable {
         let allocated = self.arena.allocated_bytes()
             + self.range_deletion_bytes.load(Ordering::Relaxed)
             + self.charged_filter_bytes;
-        let limit = self.config.write_buffer_bytes + block * 3 / 5;
+        let limit = self.write_buffer_bytes.load(Ordering::Relaxed) + block * 3 / 5;
         if allocated + block < limit {
             return false;
         }
@@ -493,7 +496,12 @@ impl MemTable {
 
     /// `write_buffer_size`: at how many bytes of memory it is about full.
     pub fn full_bytes(&self) -> u64 {
-        self.config.write_buffer_bytes as u64
+        self.write_buffer_bytes.load(Ordering::Relaxed) as u64
+    }
+
+    /// Changes at how many bytes it is about full. Its blocks and filters keep their sizes.
+    pub fn set_full_bytes(&self, bytes: usize) {
+        self.write_buffer_bytes.store(bytes.clamp(64 << 10, 64 << 30), Ordering::Relaxed);
     }
 
     /// Asks for a flush at the next opportunity, whatever the size.
