@@ -113,7 +113,26 @@ macro_rules! rooms {
 }
 
 rooms! {
-    compactions iterators merges prefixes properties range_deletions statistics tailing
+    batches
+    column_families
+    compactions
+    corruption
+    flush_and_wal
+    ingestion
+    iterators
+    merges
+    obsolete_files
+    opening
+    prefixes
+    properties
+    range_deletions
+    rate_limits
+    recovery
+    repair
+    run_time_options
+    snapshots
+    statistics
+    tailing
 }
 
 #[test]
