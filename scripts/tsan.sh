@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
 # Runs concurrent tests under ThreadSanitizer. Needs a nightly compiler with rust-src, since the standard library is built with
 # it; takes a target directory of its own. Arguments are test targets of firndb; by default the concurrency test.
+#
+# Where rustup cannot bring rust-src, a compiler and its sources of one version from elsewhere do, such as Debian's rustc-web and
+# rust-web-src, with the nightly toolchain's librustc-nightly_rt.tsan.a copied to librustc-stable_rt.tsan.a in their sysroot:
+#   RUSTC=/usr/bin/rustc RUSTDOC=/usr/bin/rustdoc RUSTC_BOOTSTRAP=1 scripts/tsan.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/tsan
