@@ -57,6 +57,8 @@ impl Disk {
 
     /// The database as it would be found had the process been killed now.
     fn crash(&mut self, engine: &mut dyn Engine) -> Answer {
+        // A file that goes while the directory is copied is no state of it.
+        let _ = engine.run("wait");
         self.copies += 1;
         let copy = format!("crash{}", self.copies);
         copy_dir(&self.dir(), &self.root.join(&copy));
