@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::{Contents, Outcome, copy_dir, for_all, goldens, put_file, read_dir, rocksdb_scan, say, scan_all};
-use firn_env::crash::{CrashFileSystem, LossPolicy};
+use firn_env::crash::{CrashFileSystem, Journal, LossPolicy, Tree};
 use firn_env::fault::{Effect, Fault, FaultFileSystem, Operation, io_error, no_space_error};
 use firn_env::{Env, FileSystem, create_dir_all, read_file, write_file};
 use firndb::merge::built_in;
@@ -387,74 +387,166 @@ fn prepared_transactions_in_a_damaged_wal_do_not_keep_the_repaired_database_shut
 fn on(env: &Env) -> Options {
     let mut options = options();
     options.db.env = env.clone();
+    // A WAL becomes more than one table.
+    options.cf.write_buffer_size = 64 << 10;
     options
 }
 
-/// Three tables, of which `damage` is done to one, and a WAL.
-fn build_in_memory(fs: &Arc<CrashFileSystem>, damage: bool) -> Env {
-    let env = Env::with_file_system(fs.clone());
-    let db = Db::open("/db", on(&env)).unwrap();
+/// What happens to a database before it is repaired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Damage {
+    Nothing,
+    Table,
+    Manifest,
+    /// The MANIFEST is there and whole.
+    NoCurrent,
+}
+
+/// A database as a kill leaves it: three families, tables of two of them, and several WALs, of which each family needs others.
+/// Some of what is written must not be applied twice, and some not be left out.
+fn build_in_memory(damage: Damage) -> (Env, Contents) {
+    let fs = Arc::new(CrashFileSystem::new());
+    let mut options = options();
+    options.db.env = Env::with_file_system(fs.clone());
+    let db = Db::open("/db", options.clone()).unwrap();
     let sync = WriteOptions { sync: true, ..WriteOptions::default() };
-    for round in 0..3 {
-        for number in 0..100 {
-            let value = format!("value {round} of {number}").repeat(8);
-            db.put_opt(&sync, db.default_cf(), format!("key{number:03}{round}"), value).unwrap();
+    for name in ["second", "third"] {
+        db.create_cf(name, options.cf.clone()).unwrap();
+    }
+    let families = db.column_families();
+    for round in 0..4 {
+        for cf in &families {
+            let mut batch = WriteBatch::new();
+            for number in (0..60).step_by(4) {
+                let value = format!("value {round} of {number}").repeat(100);
+                batch.put_cf(cf, format!("key{number:03}{round}"), value).unwrap();
+            }
+            for number in 0..10 {
+                batch.put_cf(cf, format!("overwritten{number}"), format!("{round}")).unwrap();
+                batch.merge_cf(cf, format!("merged{number}"), format!("{round}")).unwrap();
+            }
+            batch.merge_cf(cf, format!("key048{round}"), "merged").unwrap();
+            batch.put_cf(cf, format!("single{round}"), "value").unwrap();
+            batch.delete_cf(cf, format!("key000{}", 2 * round / 3)).unwrap();
+            if round > 0 {
+                batch.single_delete_cf(cf, format!("single{}", round - 1)).unwrap();
+                batch.delete_range_cf(cf, format!("key0{round}"), format!("key0{round}5")).unwrap();
+                batch.put_cf(cf, format!("key0{round}3"), "again").unwrap();
+            }
+            db.write_opt(&sync, &mut batch).unwrap();
         }
-        db.delete("key0000").unwrap();
-        if round < 2 {
-            db.flush(&FlushOptions::default(), db.default_cf()).unwrap();
+        // The families that are not flushed keep the WAL.
+        if let Some(cf) = [0, 1, 0].get(round).and_then(|family| families.get(*family)) {
+            db.flush(&FlushOptions::default(), cf).unwrap();
         }
     }
-    // As a kill would leave it.
-    let killed = Arc::new(CrashFileSystem::from_image(fs.crash(LossPolicy::KeepAll, 0)));
+    let contents = scan_all(&db).unwrap();
+    let killed = CrashFileSystem::from_image(fs.crash(LossPolicy::KeepAll, 0));
+    drop(families);
     drop(db);
-    let env = Env::with_file_system(killed.clone());
-    if damage {
-        let table = killed.children(Path::new("/db")).unwrap().into_iter().find(|name| name.ends_with(".sst")).unwrap();
-        let path = Path::new("/db").join(table);
-        let mut bytes = read_file(&*killed, &path, u64::MAX).unwrap();
-        bytes[100] ^= 0x55;
-        write_file(&*killed, &path, &bytes, true).unwrap();
+    let names = killed.children(Path::new("/db")).unwrap();
+    let named = |part: &str| Path::new("/db").join(names.iter().find(|name| name.contains(part)).unwrap());
+    let flip = |path: &Path| {
+        let mut bytes = read_file(&killed, path, u64::MAX).unwrap();
+        let at = bytes.len() * 2 / 3;
+        bytes[at] ^= 0x55;
+        write_file(&killed, path, &bytes, true).unwrap();
+    };
+    match damage {
+        Damage::Nothing => {}
+        Damage::Table => flip(&named(".sst")),
+        Damage::Manifest => flip(&named("MANIFEST")),
+        Damage::NoCurrent => killed.remove_file(&named("CURRENT")).unwrap(),
     }
-    env
+    assert_eq!(names.iter().filter(|name| name.ends_with(".sst")).count(), 3);
+    assert_eq!(names.iter().filter(|name| name.ends_with(".log")).count(), 4);
+    let synced = Arc::new(CrashFileSystem::new());
+    copy_files(&killed, &*synced, Path::new("/db"));
+    (Env::with_file_system(synced), contents)
 }
 
 fn all_in_memory(env: &Env) -> Contents {
     let mut options = on(env);
     options.db.create_if_missing = false;
-    let db = Db::open("/db", options).unwrap();
+    let names = Db::list_column_families("/db", &options.db).unwrap();
+    let families = names.into_iter().map(|name| ColumnFamilyDescriptor::new(name, options.cf.clone())).collect();
+    let db = Db::open_cf("/db", options.db.clone(), families).unwrap();
     let contents = scan_all(&db).unwrap();
     db.verify_checksum().unwrap();
     contents
 }
 
-#[test]
-fn a_repair_that_is_interrupted_anywhere_can_be_repeated() {
-    use LossPolicy::{DropAll, KeepAll, Tear};
-    for (damage, policies) in [(false, &[DropAll][..]), (true, &[DropAll, KeepAll, Tear])] {
-        for &policy in policies {
-            let env = build_in_memory(&Arc::new(CrashFileSystem::new()), damage);
-            let synced = Arc::new(CrashFileSystem::new());
-            copy_files(&**env.fs(), &*synced, Path::new("/db"));
-            synced.start_journal();
-            let env = Env::with_file_system(synced.clone());
-            repair("/db", &on(&env)).unwrap();
-            let journal = synced.take_journal();
-            let wanted = all_in_memory(&env);
-            assert!(wanted["default"].len() > 200);
-            let mut replay = journal.replay();
-            loop {
-                let image = replay.disk().image(policy, replay.at() as u64);
-                let moment = format!("{policy:?}, damage: {damage}, after {} of {}", replay.at(), journal.len());
-                let env = Env::with_file_system(Arc::new(CrashFileSystem::from_image(image)));
-                repair("/db", &on(&env)).unwrap_or_else(|error| panic!("{moment}: {error}"));
-                assert!(all_in_memory(&env) == wanted, "{moment}");
-                if !replay.advance() {
-                    break;
+/// Repairs what a crash left, and gives the journal of it.
+fn repair_image(image: Tree, wanted: &Contents, moment: &str) -> Journal {
+    let fs = Arc::new(CrashFileSystem::from_image(image));
+    let env = Env::with_file_system(fs.clone());
+    fs.start_journal();
+    repair("/db", &on(&env)).unwrap_or_else(|error| panic!("{moment}: {error}"));
+    let journal = fs.take_journal();
+    let difference = common::contents_difference(&all_in_memory(&env), wanted);
+    assert!(difference.is_none(), "{moment}: {}", difference.unwrap_or_default());
+    journal
+}
+
+/// Crashes at every moment of a repair; what the next one makes is what an uninterrupted one would have made. At some moments
+/// the next one is interrupted as well.
+fn interrupt_anywhere(damage: Damage, policies: &[LossPolicy]) {
+    let (env, before) = build_in_memory(damage);
+    let whole = Arc::new(CrashFileSystem::new());
+    copy_files(&**env.fs(), &*whole, Path::new("/db"));
+    whole.start_journal();
+    let env = Env::with_file_system(whole.clone());
+    let report = repair("/db", &on(&env)).unwrap();
+    assert!(report.leftover_tables.is_empty(), "{report:?}");
+    let journal = whole.take_journal();
+    let wanted = all_in_memory(&env);
+    assert_eq!(wanted == before, matches!(damage, Damage::Nothing | Damage::NoCurrent));
+    assert!(wanted["third"].len() > 40);
+    for &policy in policies {
+        let mut replay = journal.replay();
+        loop {
+            let at = replay.at();
+            let last = at.checked_sub(1).map(|last| journal.describe(last)).unwrap_or_default();
+            let moment = format!("{policy:?}, {damage:?}, after {at} of {}, {last}", journal.len());
+            let second = repair_image(replay.disk().image(policy, at as u64), &wanted, &moment);
+            if at % 13 == 5 {
+                let mut replay = second.replay();
+                while replay.advance() {
+                    if replay.at() % 11 == at / 13 % 11 {
+                        let image = replay.disk().image(policy, at as u64);
+                        repair_image(
+                            image,
+                            &wanted,
+                            &format!("{moment}, then after {} of {}", replay.at(), second.len()),
+                        );
+                    }
                 }
+            }
+            if !replay.advance() {
+                break;
             }
         }
     }
+}
+
+#[test]
+fn a_repair_that_is_interrupted_anywhere_can_be_repeated() {
+    interrupt_anywhere(Damage::Nothing, &[LossPolicy::DropAll, LossPolicy::KeepAll]);
+}
+
+#[test]
+fn a_repair_of_a_damaged_table_that_is_interrupted_anywhere_can_be_repeated() {
+    interrupt_anywhere(Damage::Table, &[LossPolicy::DropAll, LossPolicy::KeepAll, LossPolicy::Tear]);
+}
+
+#[test]
+fn a_repair_of_a_damaged_manifest_that_is_interrupted_anywhere_can_be_repeated() {
+    interrupt_anywhere(Damage::Manifest, &[LossPolicy::DropAll, LossPolicy::Tear]);
+}
+
+#[test]
+fn a_repair_without_current_that_is_interrupted_anywhere_can_be_repeated() {
+    interrupt_anywhere(Damage::NoCurrent, &[LossPolicy::DropAll, LossPolicy::Tear]);
 }
 
 /// Copies files to where they are synced.
@@ -475,7 +567,7 @@ fn copy_files(from: &dyn FileSystem, to: &dyn FileSystem, dir: &Path) {
 /// A fault of the file system is no damage: the repair fails, and the next one saves as much as if there had been none.
 #[test]
 fn a_repair_that_meets_a_fault_fails_and_loses_nothing() {
-    let built = build_in_memory(&Arc::new(CrashFileSystem::new()), true);
+    let (built, _) = build_in_memory(Damage::Table);
     let image = || {
         let fs = Arc::new(CrashFileSystem::new());
         copy_files(&**built.fs(), &*fs, Path::new("/db"));
@@ -484,7 +576,10 @@ fn a_repair_that_meets_a_fault_fails_and_loses_nothing() {
     let env = Env::with_file_system(image());
     repair("/db", &on(&env)).unwrap();
     let wanted = all_in_memory(&env);
-    for (reads, effect) in [(true, io_error()), (false, no_space_error())] {
+    // A full disk stays full until somebody makes room.
+    for (reads, effect, times) in
+        [(true, io_error(), 1), (false, no_space_error(), 1), (false, no_space_error(), u64::MAX)]
+    {
         let operations: &[Operation] = if reads {
             &[Operation::Open, Operation::Read, Operation::List]
         } else {
@@ -494,11 +589,14 @@ fn a_repair_that_meets_a_fault_fails_and_loses_nothing() {
             let mut pass = 0;
             loop {
                 let at: u64 = pass;
-                pass += 1 + pass / 8;
+                pass += if reads || times > 1 { 1 + pass / 8 } else { 1 };
                 let fs = image();
                 let faulty = Arc::new(FaultFileSystem::new(fs.clone()));
                 faulty.inject(
-                    Fault::new(Effect::Fail(effect.clone())).with_operations([operation]).with_pass(at).with_times(1),
+                    Fault::new(Effect::Fail(effect.clone()))
+                        .with_operations([operation])
+                        .with_pass(at)
+                        .with_times(times),
                 );
                 let before = files_of(&*fs);
                 let result = repair("/db", &on(&Env::with_file_system(faulty.clone())));
@@ -511,7 +609,8 @@ fn a_repair_that_meets_a_fault_fails_and_loses_nothing() {
                 }
                 let env = Env::with_file_system(fs);
                 repair("/db", &on(&env)).unwrap_or_else(|error| panic!("{operation:?} {at}: {error}"));
-                assert!(all_in_memory(&env) == wanted, "{operation:?} {at}: {:?}", result.map(|_| ()));
+                let difference = common::contents_difference(&all_in_memory(&env), &wanted);
+                assert!(difference.is_none(), "{operation:?} {at} {times}: {difference:?}, {:?}", result.map(|_| ()));
             }
         }
     }

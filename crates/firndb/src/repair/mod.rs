@@ -9,11 +9,13 @@
 //! read and is wrong is damage: a file that cannot be opened or read is an error, and so is one that is sound and needs what
 //! is not there. No table, WAL or MANIFEST that was there is deleted, it goes to `lost/`. `CURRENT` names the old MANIFEST
 //! until the new one is complete, and what the old one needs is moved only afterwards, so that a repair that was interrupted
-//! can be repeated. The repaired database was opened once before a repair says that it is done.
+//! can be repeated. What an interrupted repair had made, and had no time to put into a MANIFEST, is told by a record in `lost/`
+//! and never counts beside what it was made of. The repaired database was opened once before a repair says that it is done.
 
 mod old_manifest;
 mod remove;
 mod table;
+mod unfinished;
 mod wals;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,11 +37,12 @@ use crate::options::{
     BottommostLevelCompaction, ColumnFamilyOptions, CompactRangeOptions, DbOptions, Options, WalRecoveryMode,
     builtin_comparator, sanitize_column_family_options, sanitize_db_options,
 };
-use crate::version::start_from;
+use crate::version::{read_current, start_from};
 use crate::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
 use old_manifest::OldManifest;
 pub use remove::unsafe_remove_table;
 use table::{Condition, TableFacts, TableScanner};
+use unfinished::Record;
 
 /// Where what is replaced or damaged goes, below the directory of the database or of its paths.
 const LOST_DIR: &str = "lost";
@@ -53,6 +56,8 @@ pub struct RepairReport {
     pub rewritten_tables: Vec<(FileNumber, FileNumber)>,
     /// Tables of which nothing could be read.
     pub lost_tables: Vec<FileNumber>,
+    /// Tables that an interrupted repair had replaced, or made of what is still there.
+    pub leftover_tables: Vec<FileNumber>,
     /// WALs that became tables.
     pub wals: Vec<FileNumber>,
     /// What was wrong, one error per place.
@@ -142,8 +147,11 @@ impl Repair<'_> {
     fn run(&mut self) -> Result<()> {
         let fs = self.fs();
         let lock = fs.lock_file(&self.layout.db_dir.join(filename::LOCK))?;
-        let found = self.find()?;
-        self.old = OldManifest::read(&*fs, &self.layout.db_dir, &found.manifests)?;
+        let mut found = self.find()?;
+        let record = Record::new(self.layout.db_dir.join(LOST_DIR));
+        let unfinished = record.read(&*fs)?;
+        self.old = OldManifest::read(&*fs, &self.layout.db_dir, &found.manifests, unfinished)?;
+        let leftovers = self.take_leftovers(&mut found, unfinished);
         self.report.damages.extend(self.old.damage.take());
         self.add_family(0, DEFAULT_COLUMN_FAMILY_NAME)?;
         for (id, name) in self.old.families.clone() {
@@ -154,7 +162,11 @@ impl Repair<'_> {
         // Above the log numbers too, which a MANIFEST may not have in the future.
         let logs = self.old.log_numbers.values().copied().max().unwrap_or_default();
         let mut next = FileNumber(found.largest.max(logs).0 + 1);
-        // From here on files change: first new ones are added, which nobody knows.
+        // From here on files change. Leftovers go while the record still tells that they are; then new ones are added, which
+        // nobody knows.
+        for path in &leftovers {
+            self.move_to_lost(path)?;
+        }
         let (kept, rewritten) = self.rewrite_damaged(scanned, &found, &mut next)?;
         for (number, path) in &found.wals {
             self.keep_copy_in_lost(path)?;
@@ -166,14 +178,35 @@ impl Repair<'_> {
         let is_kept = |number: &FileNumber| kept.iter().any(|kept| kept.file.number == *number);
         let lost: Vec<&PathBuf> =
             found.tables.iter().filter(|(number, _)| !is_kept(number)).map(|(_, (_, path))| path).collect();
+        self.lost_dir_in(&self.layout.db_dir)?;
+        record.write(&*fs, next)?;
         self.write_manifest(kept, next)?;
         // Nothing needs them any more, and the next open would delete them.
         for path in found.manifests.values().chain(lost) {
             self.move_to_lost(path)?;
         }
         drop(lock);
-        self.convert_wals()?;
-        self.verify()
+        self.convert_wals(&record)?;
+        self.verify()?;
+        self.forget_what_was_deleted()?;
+        record.remove(&*fs)
+    }
+
+    /// Takes out the tables that an interrupted repair left, if there was one.
+    fn take_leftovers(&mut self, found: &mut Found, unfinished: Option<FileNumber>) -> Vec<PathBuf> {
+        let mut leftovers = Vec::new();
+        if unfinished.is_some() && self.old.whole_and_current == unfinished {
+            let (places, report) = (&self.old.places, &mut self.report);
+            found.tables.retain(|number, (_, path)| {
+                let is_leftover = !places.contains_key(number);
+                if is_leftover {
+                    report.leftover_tables.push(*number);
+                    leftovers.push(std::mem::take(path));
+                }
+                !is_leftover
+            });
+        }
+        leftovers
     }
 
     fn find(&self) -> Result<Found> {
@@ -217,6 +250,13 @@ impl Repair<'_> {
                     _ => {}
                 }
                 found.largest = found.largest.max(parsed.number);
+            }
+            // No new file may come to lie over another there.
+            for name in fs.children(&dir.join(LOST_DIR)).unwrap_or_default() {
+                let number =
+                    filename::parse(&name).filter(|parsed| parsed.kind != FileKind::InfoLog).map(|file| file.number);
+                let usable = number.filter(|number| number.checked("file number").is_ok());
+                found.largest = found.largest.max(usable.unwrap_or_default());
             }
         }
         if found.tables.is_empty() && found.wals.is_empty() && found.manifests.is_empty() {
@@ -368,16 +408,25 @@ impl Repair<'_> {
     }
 
     fn lost_dir_of(&self, path: &Path) -> Result<PathBuf> {
-        let lost = path.parent().unwrap_or(&self.layout.db_dir).join(LOST_DIR);
+        self.lost_dir_in(path.parent().unwrap_or(&self.layout.db_dir))
+    }
+
+    fn lost_dir_in(&self, dir: &Path) -> Result<PathBuf> {
+        let lost = dir.join(LOST_DIR);
         create_dir_all(&*self.fs(), &lost)?;
+        // What is put there lasts no longer than its name.
+        self.fs().new_directory(dir)?.fsync()?;
         Ok(lost)
     }
 
     fn move_to_lost(&self, path: &Path) -> Result<()> {
         let lost = self.lost_dir_of(path)?;
         let name = path.file_name().unwrap_or_default();
-        self.fs().rename(path, &lost.join(name))?;
-        self.fs().new_directory(&lost)?.fsync()
+        let fs = self.fs();
+        fs.rename(path, &lost.join(name))?;
+        // First where it is new: it must not be in neither.
+        fs.new_directory(&lost)?.fsync()?;
+        fs.new_directory(path.parent().unwrap_or(&self.layout.db_dir))?.fsync()
     }
 
     /// Puts `new` in the place of `old`, which stays in `lost/`. At every moment the name has one of them.
@@ -463,20 +512,35 @@ impl Repair<'_> {
         open::open(&self.layout.db_dir, options, families, Mode::ReadOnly)?.close()
     }
 
+    /// Makes it durable which tables are gone: one that came back would count as a part of the database.
+    fn forget_what_was_deleted(&self) -> Result<()> {
+        let fs = self.fs();
+        for dir in self.layout.all_dirs(self.families.values().map(|family| &family.options)) {
+            if fs.file_exists(&dir)? {
+                fs.new_directory(&dir)?.fsync()?;
+            }
+        }
+        Ok(())
+    }
+
     /// Opens the database, which turns WALs into tables, and merges what could be read in the wrong order.
-    fn convert_wals(&mut self) -> Result<()> {
+    fn convert_wals(&mut self, record: &Record) -> Result<()> {
         let mut options = self.options.clone();
         options.create_if_missing = false;
         options.error_if_exists = false;
         options.wal_recovery_mode = WalRecoveryMode::SkipAnyCorruptedRecords;
         options.avoid_flush_during_recovery = false;
         options.track_and_verify_wals = false;
+        // The record names one MANIFEST.
+        options.max_manifest_file_size = u64::MAX;
         let descriptors = self
             .families
             .values()
             .map(|family| ColumnFamilyDescriptor::new(&family.name, family.options.clone()))
             .collect();
         let db = open::open(&self.layout.db_dir, options, descriptors, Mode::Repair)?;
+        // The open made a MANIFEST of its own. Nothing is left over at this moment; a compaction may leave something.
+        record.write(&*self.fs(), read_current(&*self.fs(), &self.layout.db_dir)?)?;
         // Families of which nothing was found but the name that the caller knows.
         for descriptor in self.descriptors.iter().filter(|descriptor| db.cf(&descriptor.name).is_none()) {
             db.create_cf(&descriptor.name, descriptor.options.clone())?;

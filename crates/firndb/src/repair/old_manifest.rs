@@ -31,16 +31,24 @@ pub(super) struct OldManifest {
     pub(super) log_numbers: BTreeMap<u32, FileNumber>,
     pub(super) places: BTreeMap<FileNumber, Place>,
     pub(super) last_sequence: SequenceNumber,
+    /// The number of the MANIFEST, if `CURRENT` names it and nothing is wrong with it.
+    pub(super) whole_and_current: Option<FileNumber>,
     /// What ended the reading early.
     pub(super) damage: Option<Error>,
 }
 
 impl OldManifest {
-    /// Reads the MANIFEST that `CURRENT` names, else the one with the greatest number.
+    /// Reads the MANIFEST that `CURRENT` names, else the one with the greatest number; `unfinished` is of a repair that was
+    /// interrupted, perhaps while it wrote it.
     ///
     /// # Errors
     /// `IoError` for a file that is there and cannot be read: that is no damage.
-    pub(super) fn read(fs: &dyn FileSystem, db_dir: &Path, manifests: &BTreeMap<FileNumber, PathBuf>) -> Result<Self> {
+    pub(super) fn read(
+        fs: &dyn FileSystem,
+        db_dir: &Path,
+        manifests: &BTreeMap<FileNumber, PathBuf>,
+        unfinished: Option<FileNumber>,
+    ) -> Result<Self> {
         let mut old = Self::default();
         let is_fault = |error: &Error| error.kind() == ErrorKind::IoError && !error.is_path_not_found();
         let current = read_current(fs, db_dir);
@@ -49,7 +57,8 @@ impl OldManifest {
         }
         let named = current.as_ref().ok().and_then(|number| manifests.get(number));
         old.damage = current.as_ref().err().cloned();
-        if let Some(path) = named.or_else(|| manifests.values().next_back()) {
+        let finished = manifests.iter().rev().find(|(number, _)| Some(**number) != unfinished).map(|(_, path)| path);
+        if let Some(path) = named.or(finished).or_else(|| manifests.values().next_back()) {
             let result = read_manifest(fs, path, |edit, _| {
                 old.take(edit);
                 Ok(())
@@ -58,6 +67,7 @@ impl OldManifest {
                 return Err(error.clone());
             }
             old.damage = result.err().or(old.damage.take());
+            old.whole_and_current = current.ok().filter(|_| named.is_some() && old.damage.is_none());
         }
         Ok(old)
     }
