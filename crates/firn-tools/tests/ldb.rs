@@ -465,3 +465,146 @@ fn a_wal_that_is_named_by_its_path_is_dumped_with_header_and_values() {
     let expected = "Sequence,Count,ByteSize,Physical Offset,Key(s) : value \n1,1,17,0,PUT(0) : 0x61 : 0x62 \n";
     assert_eq!((String::from_utf8_lossy(&dumped.out).as_ref(), dumped.status), (expected, Some(0)));
 }
+
+/// Options of the command line whose values RocksDB's tool refuses.
+const REFUSED_VALUES: [&str; 40] = [
+    "--bloom_bits=-1",
+    "--bloom_bits=0",
+    "--bloom_bits=x",
+    "--bloom_bits=inf",
+    "--fix_prefix_len=0",
+    "--fix_prefix_len=-1",
+    "--compression_type=nosuch",
+    "--compression_type=none",
+    "--blob_compression_type=none",
+    "--compression_max_dict_bytes=-1",
+    "--block_size=-1",
+    "--block_size=0",
+    "--block_size=x",
+    "--block_size=99999999999",
+    "--block_size=-99999999999",
+    "--write_buffer_size=-1",
+    "--write_buffer_size=0",
+    "--write_buffer_size=99999999999",
+    "--file_size=-1",
+    "--file_size=0",
+    "--file_size=99999999999",
+    "--min_blob_size=-1",
+    "--min_blob_size=x",
+    "--min_blob_size=99999999999",
+    "--blob_file_size=-1",
+    "--blob_file_size=0",
+    "--blob_compression_type=nosuch",
+    "--blob_garbage_collection_age_cutoff=-0.5",
+    "--blob_garbage_collection_age_cutoff=2",
+    "--blob_garbage_collection_age_cutoff=nan",
+    "--blob_garbage_collection_age_cutoff=x",
+    "--blob_garbage_collection_force_threshold=-1",
+    "--blob_garbage_collection_force_threshold=x",
+    "--blob_compaction_readahead_size=-1",
+    "--blob_compaction_readahead_size=0",
+    "--blob_file_starting_level=-9",
+    "--blob_file_starting_level=x",
+    "--prepopulate_blob_cache=7",
+    "--prepopulate_blob_cache=-1",
+    "--prepopulate_blob_cache=x",
+];
+
+#[test]
+fn values_that_rocksdb_refuses_are_refused_before_the_database_is_touched() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let new = dir.path().join("new");
+    for option in REFUSED_VALUES.iter().chain(&["--txn_write_policy=9", "--db_write_buffer_size=-1"]) {
+        let put = common::run(ours(), &arguments(&new, &[option, "--create_if_missing", "put", "a", "b"]));
+        assert_eq!((put.status, put.out.as_slice()), (Some(1), &b""[..]), "{option}: {}", put.err);
+        let name = option.trim_start_matches('-').split('=').next().expect("a name");
+        assert!(put.err.contains(name) || put.err.contains("compression algorithm"), "{option}: {}", put.err);
+        assert!(!firn_env::Env::shared().fs().file_exists(&new).expect("a look"), "{option}");
+    }
+    let Some(theirs) = rocksdb_tool("ldb") else { return };
+    let database = dir.path().join("db");
+    assert_eq!(common::run(&theirs, &arguments(&database, &["--create_if_missing", "put", "a", "b"])).status, Some(0));
+    for option in REFUSED_VALUES {
+        compare(&theirs, &database, &[option, "get", "a"]);
+    }
+    for command in [
+        &["put", "c", "d"][..],
+        &["scan"],
+        &["idump"],
+        &["dump_live_files"],
+        &["compact"],
+        &["reduce_levels", "--new_levels=3"],
+        &["list_column_families"],
+        &["file_checksum_dump"],
+    ] {
+        compare(&theirs, &database, &[&["--fix_prefix_len=0"], command].concat());
+    }
+    for accepted in [
+        "--min_blob_size=0",
+        "--compression_type=",
+        "--compression_max_dict_bytes=0",
+        "--bloom_bits=9.9",
+        "--compression_type=no",
+    ] {
+        compare(&theirs, &database, &[accepted, "get", "a"]);
+    }
+    compare(&theirs, &database, &["dump_live_files", "--column_family=nope"]);
+    compare(&theirs, &database, &["drop_column_family", "nosuch"]);
+    compare(&theirs, &database, &["drop_column_family", "default"]);
+}
+
+#[test]
+fn blob_files_are_refused_before_a_database_is_made() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let database = dir.path().join("db");
+    for flag in ["--enable_blob_files", "--enable_blob_files=true"] {
+        let run = common::run(ours(), &arguments(&database, &[flag, "--create_if_missing", "put", "a", "b"]));
+        assert_eq!(run.err, "Failed: Not implemented: blob files (--enable_blob_files)\n");
+        assert_eq!(run.status, Some(1));
+        assert!(!firn_env::Env::shared().fs().file_exists(&database).expect("a look"));
+    }
+}
+
+/// The lines about blob files in the newest OPTIONS file.
+fn blob_options(database: &Path) -> Vec<String> {
+    let env = firn_env::Env::shared();
+    let mut names = env.fs().children(database).expect("children");
+    names.retain(|name| name.starts_with("OPTIONS-"));
+    names.sort();
+    let newest = database.join(names.last().expect("an OPTIONS file"));
+    let bytes = firn_env::read_file(&**env.fs(), &newest, 1 << 20).expect("read");
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    text.lines().filter(|line| line.contains("blob")).map(|line| line.trim().to_owned()).collect()
+}
+
+#[test]
+fn options_of_blob_files_reach_the_options_file_as_with_rocksdb() {
+    let Some(theirs) = rocksdb_tool("ldb") else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let words = [
+        "--min_blob_size=7",
+        "--blob_file_size=70000",
+        "--blob_compression_type=zstd",
+        "--enable_blob_garbage_collection",
+        "--blob_garbage_collection_age_cutoff=0.5",
+        "--blob_garbage_collection_force_threshold=0.75",
+        "--blob_compaction_readahead_size=4096",
+        "--blob_file_starting_level=2",
+        "--prepopulate_blob_cache=1",
+        "--create_if_missing",
+        "put",
+        "a",
+        "b",
+    ];
+    let written = |tool: &Path, name: &str| {
+        let database = dir.path().join(name);
+        let run = common::run(tool, &arguments(&database, &words));
+        assert_eq!(run.status, Some(0), "{}", run.err);
+        blob_options(&database)
+    };
+    let (ours, theirs) = (written(ours(), "ours"), written(&theirs, "theirs"));
+    assert_eq!(theirs.len(), 10, "{theirs:?}");
+    for line in theirs {
+        assert!(ours.contains(&line), "{line} is not in {ours:?}");
+    }
+}

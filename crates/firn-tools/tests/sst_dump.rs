@@ -111,3 +111,27 @@ fn recompression_reads_back_and_reports() {
     assert!(lines.iter().any(|line| line == "Compression: kZSTD                    Block Size: 16384  Threads: 1"));
     assert_eq!(lines.iter().filter(|line| line.starts_with("Cx level: 32767 Cx size: ")).count(), 2);
 }
+
+#[test]
+fn lists_of_compression_types_are_taken_as_rocksdb_takes_them() {
+    let table = tables(&[golden().join("r7.8-default").join("db")]).remove(0);
+    let ours = Path::new(env!("CARGO_BIN_EXE_sst_dump"));
+    let arguments = |list: &str| {
+        let list = format!("--compression_types={list}");
+        [format!("--file={}", table.display()), "--command=recompress".to_owned(), list]
+    };
+    for list in ["kBogus", "kSnappyCompression,kBogus", "kBogus,", "kNoCompression,,kSnappyCompression"] {
+        let run = common::run(ours, &arguments(list));
+        assert_eq!((run.status, run.out.as_slice()), (Some(1), &b""[..]), "{list}");
+        if let Some(theirs) = rocksdb_tool("sst_dump") {
+            assert_eq!(run, common::run(&theirs, &arguments(list)), "{list}");
+        }
+    }
+    for (list, kinds) in [("kNoCompression,", 1), ("kNoCompression,kSnappyCompression", 2), ("", 6)] {
+        let run = common::run(ours, &arguments(list));
+        assert_eq!(run.status, Some(0), "{list}: {}", run.err);
+        let tried =
+            common::lines_without(&run.out, &[]).iter().filter(|line| line.starts_with("Compression: ")).count();
+        assert!(tried >= kinds, "{list}: {tried}");
+    }
+}

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use firn_format::filename;
 
+use super::overrides::Overrides;
 use super::{Context, Outcome, Stop, manifest, wal};
 use crate::sst_dump;
 
@@ -50,11 +51,18 @@ const HEADING_RULE: &str = "==============================";
 /// `dump_live_files`: the MANIFEST, every live table and the live WALs, one after the other.
 pub fn dump_live_files(context: &mut Context<'_>) -> Outcome {
     let directory = context.db_path()?;
+    // RocksDB's tool opens the database for this, and so refuses what no open takes.
+    Overrides::of(&context.arguments)?;
     let manifest_path = manifest::current(&context.env, &directory)?;
+    let state = manifest::read(&context.env, &manifest_path, &mut |_| {})?;
+    if let Some(name) = context.arguments.option("column_family")
+        && !state.families.values().any(|family| family.name == name)
+    {
+        return Err(Stop::Failed(format!("Non-existing column family {name}")));
+    }
     writeln!(context.out, "Manifest File\n{HEADING_RULE}\n{}", manifest_path.display())?;
     dump_manifest_file(context, &manifest_path)?;
     writeln!(context.out)?;
-    let state = manifest::read(&context.env, &manifest_path, &mut |_| {})?;
     let hex = context.arguments.hex();
     for family in state.families.values() {
         writeln!(context.out, "Column family name: {}\n{HEADING_RULE}\n", family.name)?;

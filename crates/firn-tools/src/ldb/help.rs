@@ -25,6 +25,9 @@ The following optional parameters control the database internals:
   --db_write_buffer_size=<int,e.g.:16777216>
   --write_buffer_size=<int,e.g.:4194304>
   --file_size=<int,e.g.:2097152>
+  --min_blob_size, --blob_file_size, --blob_compression_type, --enable_blob_garbage_collection,
+    --blob_garbage_collection_age_cutoff, --blob_garbage_collection_force_threshold, --blob_compaction_readahead_size,
+    --blob_file_starting_level, --prepopulate_blob_cache : go to the OPTIONS file; blob files themselves are not supported
 
 
 Data Access Commands:

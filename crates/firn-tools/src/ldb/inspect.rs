@@ -121,15 +121,10 @@ pub fn create_column_family(context: &mut Context<'_>) -> Outcome {
 pub fn drop_column_family(context: &mut Context<'_>) -> Outcome {
     let name = family_name(context, "The name of column family to drop must be specified")?;
     let opened = open(context, Access::ReadWrite)?;
-    let dropped = match opened.db.cf(&name) {
-        Some(family) => opened.db.drop_cf(&family),
-        None => {
-            return Err(failed(format!(
-                "Fail to drop column family: Invalid argument: Column family not found: {name}"
-            )));
-        }
+    let Some(family) = opened.db.cf(&name) else {
+        return Err(failed(format!("Column family: {name} doesn't exist in db.")));
     };
-    dropped.map_err(|error| failed(format!("Fail to drop column family: {error}")))?;
+    opened.db.drop_cf(&family).map_err(|error| failed(format!("Fail to drop column family: {error}")))?;
     opened.db.close()?;
     Ok(writeln!(context.out, "OK")?)
 }

@@ -12,6 +12,7 @@ pub mod help;
 pub mod inspect;
 pub mod manifest;
 pub mod open;
+pub mod overrides;
 pub mod surgery;
 pub mod wal;
 

@@ -2,15 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use firn_format::compression::CompressionType;
 use firn_format::version_edit::DEFAULT_COLUMN_FAMILY_NAME;
-use firndb::merge::built_in;
-use firndb::options::{
-    ColumnFamilyOptions, ConfigOptions, DbOptions, FilterPolicy, LoadedOptions, OptionSet, TableFactory,
-    load_latest_options,
-};
+use firndb::options::{ColumnFamilyOptions, ConfigOptions, DbOptions, LoadedOptions, load_latest_options};
 use firndb::{ColumnFamily, ColumnFamilyDescriptor, Db, ErrorKind};
 
+use super::overrides::Overrides;
 use super::{Context, Stop};
 use crate::ROCKSDB_VERSION;
 
@@ -51,12 +47,13 @@ pub fn open_changed(
     change: impl FnOnce(&mut Vec<ColumnFamilyDescriptor>),
 ) -> Result<Opened, Stop> {
     let path = context.db_path()?;
+    let overrides = Overrides::of(&context.arguments)?;
     let create = context.arguments.boolean("create_if_missing", false)?;
     let (mut db_options, mut families) = stored_options(context, &path, create)?;
     db_options.create_if_missing = create;
-    apply_db_flags(context, &mut db_options)?;
+    overrides.apply_to_db(&mut db_options);
     for family in &mut families {
-        apply_family_flags(context, &mut family.options)?;
+        overrides.apply_to_family(&mut family.options)?;
     }
     change(&mut families);
     drop_missing_wal_dir(context, &mut db_options)?;
@@ -130,9 +127,10 @@ pub fn repair_options(
     context: &mut Context<'_>,
     path: &Path,
 ) -> Result<(DbOptions, Vec<ColumnFamilyDescriptor>, ColumnFamilyOptions), Stop> {
+    let overrides = Overrides::of(&context.arguments)?;
     let loaded = loaded_options(context, path, false)?.unwrap_or_default();
     let mut db_options = loaded.db.clone();
-    apply_db_flags(context, &mut db_options)?;
+    overrides.apply_to_db(&mut db_options);
     drop_missing_wal_dir(context, &mut db_options)?;
     let mut families: Vec<_> = loaded
         .column_families
@@ -140,10 +138,10 @@ pub fn repair_options(
         .map(|(name, options)| ColumnFamilyDescriptor::new(name.clone(), options.clone()))
         .collect();
     for family in &mut families {
-        apply_family_flags(context, &mut family.options)?;
+        overrides.apply_to_family(&mut family.options)?;
     }
     let mut unknown = ColumnFamilyOptions::default();
-    apply_family_flags(context, &mut unknown)?;
+    overrides.apply_to_family(&mut unknown)?;
     Ok((db_options, families, unknown))
 }
 
@@ -152,77 +150,6 @@ fn drop_missing_wal_dir(context: &mut Context<'_>, options: &mut DbOptions) -> R
     if !options.wal_dir.is_empty() && !context.env.fs().file_exists(Path::new(&options.wal_dir))? {
         writeln!(context.err, "wal_dir loaded from the option file doesn't exist. Ignore it.")?;
         options.wal_dir.clear();
-    }
-    Ok(())
-}
-
-fn apply_db_flags(context: &Context<'_>, options: &mut DbOptions) -> Result<(), Stop> {
-    if let Some(bytes) = positive(context, "db_write_buffer_size")? {
-        options.db_write_buffer_size = bytes;
-    }
-    Ok(())
-}
-
-/// A number above zero.
-fn positive(context: &Context<'_>, name: &str) -> Result<Option<usize>, Stop> {
-    match context.arguments.number::<usize>(name)? {
-        Some(0) => Err(Stop::Failed(format!("{name} must be > 0."))),
-        value => Ok(value),
-    }
-}
-
-fn compression(name: &str) -> Option<CompressionType> {
-    Some(match name {
-        "no" => CompressionType::None,
-        "snappy" => CompressionType::Snappy,
-        "zlib" => CompressionType::Zlib,
-        "bzip2" => CompressionType::Bzip2,
-        "lz4" => CompressionType::Lz4,
-        "lz4hc" => CompressionType::Lz4hc,
-        "xpress" => CompressionType::Xpress,
-        "zstd" => CompressionType::Zstd,
-        _ => return None,
-    })
-}
-
-fn apply_family_flags(context: &Context<'_>, options: &mut ColumnFamilyOptions) -> Result<(), Stop> {
-    let arguments = &context.arguments;
-    if let Some(bytes) = positive(context, "write_buffer_size")? {
-        options.write_buffer_size = bytes;
-    }
-    if let Some(bytes) = positive(context, "file_size")? {
-        options.target_file_size_base = bytes as u64;
-    }
-    if let Some(name) = arguments.option("compression_type") {
-        let Some(kind) = compression(name) else {
-            return Err(Stop::Failed("Unknown compression type.".to_owned()));
-        };
-        options.compression = kind;
-    }
-    if let Some(bytes) = arguments.number::<u32>("compression_max_dict_bytes")? {
-        options.compression_opts.max_dict_bytes = bytes;
-    }
-    if arguments.option("auto_compaction").is_some() {
-        options.disable_auto_compactions = !arguments.boolean("auto_compaction", true)?;
-    }
-    if arguments.boolean("disable_consistency_checks", false)? {
-        options.force_consistency_checks = false;
-    }
-    if let Some(bytes) = arguments.number::<u32>("fix_prefix_len")? {
-        let config = ConfigOptions { ignore_unsupported_options: false, ..Default::default() };
-        options.set_text("prefix_extractor", &format!("rocksdb.FixedPrefix.{bytes}"), &config)?;
-    }
-    if options.merge_operator.is_none() {
-        // Merge operands of an operator that is not known here are shown one behind the other, as RocksDB's tool does.
-        options.merge_operator = built_in("stringappend", Some(":"));
-    }
-    if let TableFactory::BlockBased(table) = &mut options.table_factory {
-        if let Some(bytes) = positive(context, "block_size")? {
-            table.block_size = bytes as u64;
-        }
-        if let Some(bits) = arguments.number::<f64>("bloom_bits")? {
-            table.filter_policy = Some(FilterPolicy::bloom(bits));
-        }
     }
     Ok(())
 }

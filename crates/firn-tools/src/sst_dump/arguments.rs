@@ -1,6 +1,7 @@
 //! The command line of `sst_dump`: `--name=value` and `--name` only, plus positional files. Pure.
 
 use firn_error::Result;
+use firn_format::compression::CompressionType;
 
 use crate::text::unhex;
 
@@ -52,7 +53,7 @@ pub struct Arguments {
     /// `--set_block_size`
     pub block_size: Option<u64>,
     /// `--compression_types`
-    pub compression_types: Vec<String>,
+    pub compression_types: Vec<CompressionType>,
     /// `--compression_level_from`
     pub level_from: Option<i32>,
     /// `--compression_level_to`
@@ -180,7 +181,10 @@ pub fn parse(arguments: &[String]) -> Parsed {
             ("show_summary", None) => parsed.show_summary = true,
             ("list_meta_blocks", None) => parsed.list_meta_blocks = true,
             ("compression_types", Some(list)) => {
-                parsed.compression_types = list.split(',').map(str::to_owned).collect();
+                parsed.compression_types = match compression_types(list) {
+                    Ok(kinds) => kinds,
+                    Err(message) => return Parsed::Fail { message, with_help: false },
+                };
             }
             ("parse_internal_key", Some(text)) => parsed.parse_internal_key = Some(text.to_owned()),
             ("compression_use_zstd_finalize_dict", None) => parsed.finalize_dict = true,
@@ -217,6 +221,17 @@ pub fn parse(arguments: &[String]) -> Parsed {
         return fail("file or directory must be specified.");
     }
     Parsed::Run(Box::new(parsed))
+}
+
+/// The types of a list; an empty list means all types.
+fn compression_types(list: &str) -> std::result::Result<Vec<CompressionType>, String> {
+    if list.is_empty() {
+        return Ok(Vec::new());
+    }
+    let names = list.strip_suffix(',').unwrap_or(list).split(',');
+    let kind =
+        |name| CompressionType::from_option_name(name).ok_or_else(|| format!("{name} is not a valid CompressionType"));
+    names.map(kind).collect()
 }
 
 /// Sets a numeric option: `None` when there is none of that name, `Some(false)` when the value is no number.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use firn_env::memory::MemoryFileSystem;
 use firn_env::{Env, FileOptions, FileSystem};
-use firn_error::{Error, Result};
+use firn_error::Result;
 use firn_format::compression::{CompressionOptions, CompressionType};
 use firn_format::iterator::InternalIterator;
 use firn_table::options::BlockBasedTableOptions;
@@ -32,19 +32,15 @@ struct Outcome {
 /// Rewrites the table with each wanted compression type and level, and prints what comes out.
 ///
 /// # Errors
-/// The outer error is the output stream's; the inner one says which type is unknown or what is wrong with the table.
+/// The outer error is the output stream's; the inner one says what is wrong with the table.
 pub fn run(
     env: &Env,
     arguments: &Arguments,
     table: &Arc<TableReader>,
     out: &mut dyn Write,
 ) -> std::io::Result<Result<()>> {
-    let kinds = match kinds(arguments) {
-        Ok(kinds) => kinds,
-        Err(error) => return Ok(Err(error)),
-    };
     let block_bytes = arguments.block_size.unwrap_or(DEFAULT_BLOCK_BYTES);
-    for kind in kinds {
+    for kind in kinds(arguments) {
         writeln!(out, "Compression: {:<24} Block Size: {block_bytes}  Threads: 1", kind.option_name())?;
         let levels = match (arguments.level_from, arguments.level_to) {
             (Some(from), Some(to)) => from..=to,
@@ -61,20 +57,15 @@ pub fn run(
     Ok(Ok(()))
 }
 
-fn kinds(arguments: &Arguments) -> Result<Vec<CompressionType>> {
-    if arguments.compression_types.is_empty() {
-        let writable = |kind: &CompressionType| {
-            kind.is_supported() && !matches!(kind, CompressionType::ZstdNotFinal | CompressionType::DisableOption)
-        };
-        return Ok(CompressionType::ALL.into_iter().filter(writable).collect());
-    }
-    let kind = |name: &String| {
-        CompressionType::from_option_name(name)
-            .ok_or_else(|| Error::invalid_argument(format!("{name} is not a valid CompressionType")))
-    };
-    let kinds: Vec<_> = arguments.compression_types.iter().map(kind).collect::<Result<_>>()?;
+fn kinds(arguments: &Arguments) -> Vec<CompressionType> {
     // Types that this build lacks are passed over.
-    Ok(kinds.into_iter().filter(|kind| kind.is_supported()).collect())
+    let supported = |kind: &CompressionType| kind.is_supported();
+    if !arguments.compression_types.is_empty() {
+        return arguments.compression_types.iter().copied().filter(supported).collect();
+    }
+    let writable =
+        |kind: &CompressionType| !matches!(kind, CompressionType::ZstdNotFinal | CompressionType::DisableOption);
+    CompressionType::ALL.into_iter().filter(supported).filter(writable).collect()
 }
 
 fn rewrite(
