@@ -7,9 +7,13 @@
 //! [`CompressionType::None`].
 
 use super::{CompressionOptions, CompressionType, MAX_RAW_BLOCK_BYTES, SizeFormat};
+#[cfg(feature = "zstd")]
+use crate::Error;
+use crate::Result;
+#[cfg(feature = "lz4")]
+use crate::varint::put_fixed64;
 #[cfg(any(feature = "zlib", feature = "bzip2", feature = "lz4", feature = "zstd"))]
-use crate::varint::{put_fixed64, put_varint32};
-use crate::{Error, Result};
+use crate::varint::put_varint32;
 
 /// Compresses block after block with one algorithm, one set of options and at most one dictionary.
 pub struct Compressor {
