@@ -189,6 +189,11 @@ impl OpenDb {
         self.db.get_opt(options, &self.families[family], key)
     }
 
+    /// What a merge of the key would be given, oldest first.
+    pub fn merge_operands(&self, options: &ReadOptions, family: usize, key: &[u8]) -> Result<Vec<Vec<u8>>> {
+        self.db.get_merge_operands(options, &self.families[family], key, usize::MAX)
+    }
+
     /// Several point lookups at once.
     pub fn multi_get(
         &self,

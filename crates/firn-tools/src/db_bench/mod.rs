@@ -18,6 +18,7 @@ pub mod list;
 pub mod meta;
 pub mod mixed;
 pub mod mixgraph;
+pub mod operands;
 pub mod options;
 pub mod random;
 pub mod reads;

@@ -8,7 +8,7 @@ use super::stats::OpKind;
 /// How many reads are asked of the read pacer at once.
 const PACED_READS: u64 = 256;
 
-fn read_failure(what: &str, error: &firn_error::Error) -> Failure {
+pub(super) fn read_failure(what: &str, error: &firn_error::Error) -> Failure {
     Failure(format!("{what} returned an error: {error}"))
 }
 
@@ -87,6 +87,26 @@ fn draw_key(worker: &mut Worker<'_>) -> u64 {
 
 /// `readrandom`, `readmissing`, `readrandomsmall`
 pub fn read_random(worker: &mut Worker<'_>) -> Result<(), Failure> {
+    read_random_with(worker, |db, options, family, key| {
+        let value = db.get(options, family, key).map_err(|e| read_failure("Get", &e))?;
+        Ok(value.map(|value| value.len()))
+    })
+}
+
+/// `readrandomoperands`: lookups that take a key's merge operands as they are.
+pub fn read_random_operands(worker: &mut Worker<'_>) -> Result<(), Failure> {
+    read_random_with(worker, |db, options, family, key| {
+        let operands = db.merge_operands(options, family, key).map_err(|e| read_failure("GetMergeOperands", &e))?;
+        Ok((!operands.is_empty()).then(|| operands.iter().map(Vec::len).sum()))
+    })
+}
+
+/// Looks up random keys; `lookup` returns how many bytes are stored under a key.
+#[inline]
+fn read_random_with(
+    worker: &mut Worker<'_>,
+    lookup: impl Fn(&OpenDb, &ReadOptions, usize, &[u8]) -> Result<Option<usize>, Failure>,
+) -> Result<(), Failure> {
     let (bench, setup) = (worker.job.bench, worker.job.setup);
     let options = bench.engine.read_options();
     let stride = u64::try_from(bench.flags.multiread_stride).unwrap_or(0);
@@ -109,9 +129,9 @@ pub fn read_random(worker: &mut Worker<'_>) -> Result<(), Failure> {
         }
         worker.fill_key(number, setup.num, &mut key);
         read += 1;
-        if let Some(value) = db.get(&options, db.family(number), &key).map_err(|e| read_failure("Get", &e))? {
+        if let Some(length) = lookup(db, &options, db.family(number), &key)? {
             found += 1;
-            bytes += (key.len() + value.len()) as u64;
+            bytes += (key.len() + length) as u64;
         }
         if read % PACED_READS == PACED_READS - 1
             && let Some(pacer) = &worker.job.read_pacer

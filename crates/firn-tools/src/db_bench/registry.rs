@@ -5,7 +5,7 @@ use super::harness::Method;
 use super::meta::Meta;
 use super::setup::Setup;
 use super::values::SizeDistribution;
-use super::{compute, meta, mixed, mixgraph, reads, timeseries, writes};
+use super::{compute, meta, mixed, mixgraph, operands, reads, timeseries, writes};
 
 /// What a name stands for.
 #[derive(Clone, Copy)]
@@ -127,7 +127,11 @@ pub fn find(setup: &mut Setup, flags: &BenchFlags) -> Option<Action> {
         "randomtransaction" => Action::Unsupported("transactions"),
         "timeseries" if flags.expire_style == "compaction_filter" => Action::Unsupported("compaction filters by flag"),
         "timeseries" => fresh(setup, timeseries::time_series),
-        "getmergeoperands" | "readrandomoperands" => Action::Unsupported("reading merge operands"),
+        "getmergeoperands" if flags.merge_operator != operands::SORT_LIST => {
+            Action::Skip("it needs --merge_operator=sortlist")
+        }
+        "getmergeoperands" => Action::Measure(operands::get_merge_operands),
+        "readrandomoperands" => Action::Measure(reads::read_random_operands),
         "backup" | "restore" => Action::Unsupported("backups"),
         "openandcompact" => Action::Unsupported("remote compaction"),
         "multiscanrandom" => Action::Unsupported("multi-range scans"),
