@@ -441,6 +441,55 @@ fn a_comparator_that_is_not_known_makes_no_database() {
     assert!(!FS.file_exists(&dir).unwrap());
 }
 
+/// A batch holds a prepared section whole or not at all: what lies between is damage, and none of it is applied or forgotten
+/// without a word.
+#[test]
+fn half_a_prepared_section_is_damage() {
+    let put = |bytes: &mut Vec<u8>| batch::append_put(bytes, 0, b"uncommitted", b"value");
+    let halves: [&dyn Fn(&mut Vec<u8>); 4] = [
+        &|bytes| {
+            batch::append_begin_prepare(bytes, PrepareKind::WriteCommitted);
+            put(bytes);
+        },
+        &|bytes| {
+            put(bytes);
+            batch::append_end_prepare(bytes, b"xid");
+        },
+        &|bytes| {
+            batch::append_begin_prepare(bytes, PrepareKind::WriteCommitted);
+            prepared(bytes, PrepareKind::WriteCommitted);
+        },
+        &|bytes| {
+            batch::append_begin_prepare(bytes, PrepareKind::WriteCommitted);
+            batch::append_commit(bytes, b"other");
+            put(bytes);
+            batch::append_end_prepare(bytes, b"xid");
+        },
+    ];
+    for (at, half) in halves.iter().enumerate() {
+        for mode in [WalRecoveryMode::AbsoluteConsistency, WalRecoveryMode::PointInTimeRecovery] {
+            let temp = tempfile::tempdir().unwrap();
+            let dir = temp.path().join("db");
+            database(&dir);
+            wal(&dir, &[batch(1, half)]);
+            let opened = open_with(&dir, |options, _| {
+                options.wal_recovery_mode = mode;
+                options.allow_2pc = true;
+            });
+            if mode == WalRecoveryMode::PointInTimeRecovery {
+                let db = opened.unwrap();
+                assert_eq!(db.get("uncommitted").unwrap(), None, "{at}");
+                assert_eq!(db.get("logged").unwrap().as_deref(), Some(&b"value"[..]));
+            } else {
+                let error = opened.map(|_| ()).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Corruption);
+                assert!(error.to_string().contains("prepared section"), "{at}: {error}");
+                assert!(error.to_string().contains("000900.log"), "{at}: {error}");
+            }
+        }
+    }
+}
+
 /// A transaction may be prepared in a WAL whose other contents are in tables, and committed in a later one.
 #[test]
 fn a_commit_finds_what_an_older_wal_prepared() {

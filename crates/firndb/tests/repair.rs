@@ -323,6 +323,23 @@ fn families_without_options_stop_a_repair_before_it_begins() {
     assert_eq!(families(&dir).len(), 2);
 }
 
+/// Nothing but the MANIFEST and OPTIONS name a family without tables.
+#[test]
+fn a_repair_tells_of_records_whose_family_is_lost() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("db");
+    let db = Db::open(&dir, options()).unwrap();
+    let cf = db.create_cf("two", options().cf).unwrap();
+    db.put_opt(&WriteOptions::default(), &cf, "key", "value").unwrap();
+    drop(cf);
+    db.close().unwrap();
+    drop(db);
+    remove(&dir, &manifest(&dir));
+    let report = repair(&dir, &options()).unwrap();
+    let told = |error: &firndb::Error| error.to_string().contains("column family 1, whose name is lost");
+    assert!(report.damages.iter().any(told), "{report:?}");
+}
+
 #[test]
 fn an_empty_directory_has_nothing_to_repair() {
     let temp = tempfile::tempdir().unwrap();

@@ -466,7 +466,10 @@ fn insertions_of(
     for record in BatchIter::new(data)? {
         let record = record?;
         match (&record, &mut section) {
-            (Record::BeginPrepare(PrepareKind::WriteCommitted), _) => section = Some(Vec::new()),
+            (Record::BeginPrepare(_) | Record::Commit { .. } | Record::Rollback { .. }, Some(_)) => {
+                return Err(unpaired());
+            }
+            (Record::BeginPrepare(PrepareKind::WriteCommitted), None) => section = Some(Vec::new()),
             (Record::BeginPrepare(kind), _) => {
                 // What these prepared may be in tables already, decided or not: only who knows the undecided ones can tell
                 // what of the tables counts.
@@ -476,7 +479,7 @@ fn insertions_of(
                 )));
             }
             (Record::EndPrepare { xid }, open) => {
-                let records = open.take().unwrap_or_default();
+                let records = open.take().ok_or_else(unpaired)?;
                 prepared.insert(xid.to_vec(), Prepared { records: records.into(), wal });
             }
             (Record::Commit { xid }, _) => {
@@ -501,7 +504,12 @@ fn insertions_of(
             }
         }
     }
-    Ok((insertions, next))
+    if section.is_some() { Err(unpaired()) } else { Ok((insertions, next)) }
+}
+
+#[cold]
+fn unpaired() -> Error {
+    Error::corruption("a batch with one end of a prepared section and not the other")
 }
 
 fn holds_transaction_markers(data: &[u8]) -> Result<bool> {

@@ -158,7 +158,8 @@ impl Repair<'_> {
             self.add_family(id, &name)?;
         }
         let scanned = self.scan(&found)?;
-        wals::check(self, &found.wals)?;
+        let nameless = wals::check(self, &found.wals)?;
+        self.report.damages.extend(nameless);
         // Above the log numbers too, which a MANIFEST may not have in the future.
         let logs = self.old.log_numbers.values().copied().max().unwrap_or_default();
         let mut next = FileNumber(found.largest.max(logs).0 + 1);
