@@ -4,6 +4,9 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
+use firn_format::filename;
+use firn_format::log::{LogEncoder, LogFormat};
+use firn_format::version_edit::VersionEdit;
 use firndb_testing::{golden, rocksdb_tool};
 
 /// Kinds that Firn refuses.
@@ -257,6 +260,88 @@ fn operands_of_unknown_operators_are_kept_and_shown_alike() {
             assert_eq!((&said[0].err, said[0].status), (&said[1].err, said[1].status), "{name}: {words:?}");
             common::assert_same_lines(&lines(&said[0].out), &lines(&said[1].out), &format!("{name}: {words:?}"));
         }
+    }
+}
+
+/// `CURRENT` may name the MANIFEST with a slash before it.
+#[test]
+fn current_may_begin_with_a_slash() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let copy = dir.path().join("db");
+    common::copy(&golden().join("r7.8-column-families").join("db"), &copy);
+    let scan = arguments(&copy, &["scan", "--hex"]);
+    let before = common::run(ours(), &scan);
+    let env = firn_env::Env::shared();
+    let current = copy.join("CURRENT");
+    let name = firn_env::read_file(&**env.fs(), &current, 100).expect("read");
+    firn_env::write_file(&**env.fs(), &current, &[&b"/"[..], &name].concat(), false).expect("write");
+    let after = common::run(ours(), &scan);
+    assert_eq!((after.status, &after.out), (Some(0), &before.out), "{}", after.err);
+}
+
+/// A name that the MANIFEST has twice is damage of the MANIFEST, whatever is to be done.
+#[test]
+fn a_family_that_is_added_twice_is_blamed_on_the_manifest() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let copy = dir.path().join("db");
+    let mut options = firndb::Options::default();
+    options.db.create_if_missing = true;
+    let db = firndb::Db::open(&copy, options.clone()).expect("open");
+    drop(db.create_cf("other", options.cf).expect("a family"));
+    db.close().expect("close");
+    drop(db);
+    let env = firn_env::Env::shared();
+    let number = firndb::version::read_current(&**env.fs(), &copy).expect("CURRENT");
+    let path = copy.join(filename::manifest(number));
+    let mut encoder = LogEncoder::new(LogFormat::default()).expect("an encoder");
+    let (mut bytes, mut added) = (Vec::new(), VersionEdit::default());
+    encoder.start(&mut bytes);
+    firndb::version::read_manifest(&**env.fs(), &path, |edit, _| {
+        encoder.append_record(&mut bytes, &edit.encode()?)?;
+        if edit.column_family_add.is_some() {
+            added = edit;
+        }
+        Ok(())
+    })
+    .expect("the MANIFEST");
+    added.column_family += 100;
+    encoder.append_record(&mut bytes, &added.encode().expect("an edit")).expect("a record");
+    firn_env::write_file(&**env.fs(), &path, &bytes, false).expect("write");
+    for words in [&["scan"][..], &["put", "key", "value"], &["put", "key", "value", "--try_load_options=false"]] {
+        let said = common::run(ours(), &arguments(&copy, words));
+        assert_eq!(said.status, Some(1), "{words:?}");
+        for part in ["Corruption", "the same column family twice", "MANIFEST-"] {
+            assert!(said.err.contains(part), "{words:?}: {}", said.err);
+        }
+    }
+}
+
+/// Only who knows the operator can merge operands for good.
+#[test]
+fn repair_keeps_operands_of_unknown_operators_as_they_are() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let database = dir.path().join("db");
+    let mut options = firndb::Options::default();
+    options.db.create_if_missing = true;
+    options.cf.merge_operator = firndb::merge::built_in("uint64add", None);
+    let number = |number: u64| number.to_le_bytes();
+    let db = firndb::Db::open(&database, options.clone()).expect("open");
+    db.put("in a table", number(1)).expect("put");
+    db.flush(&firndb::FlushOptions::default(), db.default_cf()).expect("flush");
+    db.put("in the log", number(1)).expect("put");
+    for operand in 2..5 {
+        for key in ["in a table", "in the log", "without a base"] {
+            db.merge(key, number(operand)).expect("merge");
+        }
+    }
+    db.close().expect("close");
+    drop(db);
+    tell_options(&database, "merge_operator=", "merge_operator=my.CustomOperator");
+    let said = common::run(ours(), &arguments(&database, &["repair"]));
+    assert_eq!((said.status, said.err.as_str()), (Some(0), ""));
+    let db = firndb::Db::open(&database, options).expect("open");
+    for (key, sum) in [("in a table", 10), ("in the log", 10), ("without a base", 9)] {
+        assert_eq!(db.get(key).expect("get").as_deref(), Some(&number(sum)[..]), "{key}");
     }
 }
 

@@ -166,7 +166,8 @@ pub fn current(env: &Env, directory: &Path) -> Result<PathBuf> {
     let path = directory.join(filename::CURRENT);
     let bytes = firn_env::read_file(&**env.fs(), &path, 4096)?;
     let text = String::from_utf8_lossy(&bytes);
-    match text.strip_suffix('\n') {
+    // With a slash before it the name is the same one, and still lies in this directory.
+    match text.strip_suffix('\n').map(|name| name.strip_prefix('/').unwrap_or(name)) {
         Some(name) if filename::parse(name).is_some_and(|parsed| matches!(parsed.kind, FileKind::Manifest)) => {
             Ok(directory.join(name))
         }

@@ -1,8 +1,11 @@
 //! Opening the database that `--db` names, with the options of its OPTIONS file and those of the command line.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use firn_format::version_edit::DEFAULT_COLUMN_FAMILY_NAME;
+use firndb::merge::{MergeFailure, MergeInput, MergeOperator};
 use firndb::options::{ColumnFamilyOptions, ConfigOptions, DbOptions, LoadedOptions, load_latest_options};
 use firndb::{ColumnFamily, ColumnFamilyDescriptor, Db, ErrorKind};
 
@@ -80,7 +83,9 @@ fn stored_options(
         Ok(manifest) => {
             let state = super::manifest::read(&context.env, &manifest, &mut |_| {})?;
             let mut names: Vec<String> = state.families.values().map(|family| family.name.clone()).collect();
-            // A MANIFEST that lacks it is damaged, and the open says where.
+            // A MANIFEST that has a name twice is damaged, or lacks this one, and the open says where.
+            let mut seen = BTreeSet::new();
+            names.retain(|name| seen.insert(name.clone()));
             if !names.iter().any(|name| name == DEFAULT_COLUMN_FAMILY_NAME) {
                 names.insert(0, DEFAULT_COLUMN_FAMILY_NAME.to_owned());
             }
@@ -138,11 +143,35 @@ pub fn repair_options(
         .map(|(name, options)| ColumnFamilyDescriptor::new(name.clone(), options.clone()))
         .collect();
     for family in &mut families {
-        overrides.apply_to_family(&mut family.options)?;
+        override_for_repair(&overrides, &mut family.options)?;
     }
     let mut unknown = ColumnFamilyOptions::default();
-    overrides.apply_to_family(&mut unknown)?;
+    override_for_repair(&overrides, &mut unknown)?;
     Ok((db_options, families, unknown))
+}
+
+/// Applies the command line, but lets operands of an operator that is not known here stay as they are, for whoever knows it.
+fn override_for_repair(overrides: &Overrides, options: &mut ColumnFamilyOptions) -> Result<(), Stop> {
+    let known = options.merge_operator.is_some();
+    overrides.apply_to_family(options)?;
+    if !known {
+        options.merge_operator = Some(Arc::new(KeepOperands));
+    }
+    Ok(())
+}
+
+/// Merges nothing.
+struct KeepOperands;
+
+impl MergeOperator for KeepOperands {
+    fn name(&self) -> &str {
+        // What tables say that were written without one.
+        "nullptr"
+    }
+
+    fn full_merge(&self, _: &MergeInput<'_>, _: &mut Vec<u8>) -> Result<(), MergeFailure> {
+        Err(MergeFailure::MustMerge)
+    }
 }
 
 /// A WAL directory that is not there any more would keep the database from being opened.
