@@ -275,6 +275,10 @@ fn wals_are_listed_with_their_first_sequence_number() {
     db.put("b", "2").unwrap();
     db.flush(&FlushOptions::default(), db.default_cf()).unwrap();
     db.put("c", "3").unwrap();
+    // The job that flushed archives the WAL after those who wait for the flush went on.
+    let is_archived = || db.sorted_wal_files().unwrap().iter().any(|wal| wal.kind == FileKind::ArchivedWal);
+    let tries = (0..10_000).take_while(|_| !is_archived()).inspect(|_| SystemClock::new().sleep_micros(1_000)).count();
+    assert!(tries < 10_000, "the WAL is not archived");
     let wals = db.sorted_wal_files().unwrap();
     let shown: Vec<_> = wals.iter().map(|wal| (wal.kind, wal.start_sequence.get())).collect();
     assert_eq!(shown, [(FileKind::ArchivedWal, 1), (FileKind::Wal, 3)]);
