@@ -119,7 +119,7 @@ fn merge_operands_are_read_unmerged() {
     let dir = tempfile::tempdir().expect("a directory");
     let database = format!("--db={}", dir.path().join("db").display());
     let flags = ["--merge_operator=sortlist".to_owned(), "--benchmarks=getmergeoperands".to_owned()];
-    let run = common::run(ours(), &[&[database.clone()], &flags[..]].concat());
+    let run = common::run(ours(), &[std::slice::from_ref(&database), &flags[..]].concat());
     let text = String::from_utf8_lossy(&run.out);
     assert_eq!(run.status, Some(0), "{}", run.err);
     assert!(text.contains("Sample data from Get API call: 1,2,3,4,5,\n"), "{text}");

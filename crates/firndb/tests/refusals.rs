@@ -445,8 +445,9 @@ fn a_comparator_that_is_not_known_makes_no_database() {
 /// without a word.
 #[test]
 fn half_a_prepared_section_is_damage() {
+    type Half<'a> = &'a dyn Fn(&mut Vec<u8>);
     let put = |bytes: &mut Vec<u8>| batch::append_put(bytes, 0, b"uncommitted", b"value");
-    let halves: [&dyn Fn(&mut Vec<u8>); 4] = [
+    let halves: [Half<'_>; 4] = [
         &|bytes| {
             batch::append_begin_prepare(bytes, PrepareKind::WriteCommitted);
             put(bytes);
