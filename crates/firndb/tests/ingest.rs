@@ -11,6 +11,11 @@ use std::sync::{Arc, Mutex};
 use common::{Contents, have_tools, rocksdb_accepts, scan_all};
 use firn_env::FileSystem;
 use firn_env::crash::{CrashFileSystem, LossPolicy};
+use firn_format::block::BlockIter;
+use firn_format::checksum;
+use firn_format::footer::Footer;
+use firn_format::index::BlockHandle;
+use firn_format::properties::find_value_range;
 use firndb::env::Env;
 use firndb::file_checksum::FileChecksumGenCrc32cFactory;
 use firndb::merge::StringAppendOperator;
@@ -691,4 +696,28 @@ fn a_crash_leaves_files_ingested_or_where_they_were() {
             crash_anywhere_in(move_files, write_global_seqno, policy);
         }
     }
+}
+
+/// The checksum of the properties is made with sequence number 0, so that ingestion may write another one in place. A table whose
+/// checksum was made with a number is refused: no reader could check it once it has the database's number.
+#[test]
+fn a_table_whose_checksum_covers_a_sequence_number_is_refused() {
+    let setup = Setup::new(|_| ());
+    setup.put("a", "memory");
+    let path = setup.file("b", &["b"]);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let footer = Footer::decode(&bytes[bytes.len() - 53..], bytes.len() as u64).unwrap();
+    let block = |handle: BlockHandle| handle.offset as usize..(handle.offset + handle.size) as usize;
+    let mut metaindex = BlockIter::new(&bytes[block(footer.metaindex)]).unwrap();
+    let mut handle = metaindex.find(b"rocksdb.properties").unwrap().unwrap();
+    let properties = block(BlockHandle::decode_from(&mut handle).unwrap());
+    let number =
+        find_value_range(&bytes[properties.clone()], "rocksdb.external_sst_file.global_seqno").unwrap().unwrap();
+    bytes[properties.start + number.start] = 7;
+    let word = checksum::compute(footer.checksum_type, &bytes[properties.start..=properties.end]);
+    bytes[properties.end + 1..properties.end + 5].copy_from_slice(&word.to_le_bytes());
+    std::fs::write(&path, bytes).unwrap();
+    let error = setup.ingest(&[&path], plain()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    assert_eq!(setup.contents(), ["a=memory"]);
 }

@@ -17,14 +17,22 @@ impl TableReader {
     /// Where in the file the sequence number of an ingested file is stored, as eight bytes; `None` in other files.
     ///
     /// # Errors
-    /// Corruption, with file and offset, when the properties are damaged; errors of the file.
+    /// Corruption, with file and offset, when the properties are damaged, or when their checksum was made with a sequence
+    /// number other than 0, so that the number cannot be changed; errors of the file.
     pub fn global_sequence_offset(&self) -> Result<Option<u64>> {
         let Some(handle) = self.metaindex.properties() else { return Ok(None) };
-        let stored = self.file.read_with_trailer(handle, BlockKind::Properties)?;
+        let mut stored = self.file.read_with_trailer(handle, BlockKind::Properties)?;
         let payload = stored.get(..stored.len().saturating_sub(BLOCK_TRAILER_SIZE)).unwrap_or_default();
         let range = find_value_range(payload, names::EXTERNAL_SST_FILE_GLOBAL_SEQNO)
             .map_err(|error| self.file.locate(error, handle.offset))?;
-        Ok(range.filter(|range| range.len() == 8).map(|range| handle.offset + range.start as u64))
+        let Some(range) = range.filter(|range| range.len() == 8) else { return Ok(None) };
+        let offset = handle.offset + range.start as u64;
+        // The checksum must hold with zeros there: with any other number in it, it would not hold for the next one.
+        if let Some(bytes) = stored.get_mut(range) {
+            bytes.fill(0);
+        }
+        self.file.verify_stored(&stored, handle, BlockKind::Properties)?;
+        Ok(Some(offset))
     }
 
     /// Hands every entry (internal key as stored, value) of the data block at `handle` to `visit`.
