@@ -46,6 +46,8 @@ fn killed(compacted: bool) -> Env {
         }
     }
     db.put("wal", "value").unwrap();
+    // The job of a flush removes its WAL after those who wait for the flush went on.
+    db.wait_for_compact().unwrap();
     let copy = Env::memory();
     create_dir_all(&**copy.fs(), Path::new("/db")).unwrap();
     for name in env.fs().children(Path::new("/db")).unwrap() {

@@ -87,6 +87,8 @@ fn build(dir: &Path) -> Contents {
     let contents = scan_all(&db).unwrap();
     let files = tempfile::tempdir().unwrap();
     let copy = files.path().join("db");
+    // The job of a flush removes its WAL after those who wait for the flush went on.
+    db.wait_for_compact().unwrap();
     copy_dir(dir, &copy);
     db.close().unwrap();
     // As a kill would leave it: with a WAL.
